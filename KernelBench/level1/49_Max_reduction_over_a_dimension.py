@@ -1,0 +1,32 @@
+"""Maximum along dimension 1, which vanishes from the result: y[b, j] = max over i of x[b, i, j]; the
+positions of the maxima are dropped. x is float32 of shape (batch_size, dim1, dim2), y is float32 of shape
+(batch_size, dim2).
+"""
+
+import torch
+import torch.nn as nn
+
+batch_size = 128
+dim1 = 4096
+dim2 = 4095
+
+
+class Model(nn.Module):
+    """Maximum over one dimension."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        values, _ = torch.max(x, dim=self.dim)
+        return values
+
+
+def get_inputs() -> list[torch.Tensor]:
+    x = torch.rand(batch_size, dim1, dim2)
+    return [x]
+
+
+def get_init_inputs() -> list[int]:
+    return [1]
