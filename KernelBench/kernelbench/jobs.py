@@ -1,0 +1,67 @@
+"""What is asked of an engine: kernels to judge, and how. Pure records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from kernelbench.keys import KernelKey
+from kernelbench.problems import Problem
+from kernelbench.rows import Environment, Profile, Row, Sizes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How kernels are judged. `device` is `cuda` or `cpu`; `precision` is fp32, fp16 or bf16; seconds a kernel."""
+
+    profile: Profile = "ranked"
+    sizes: Sizes = "full"
+    device: str = "cuda"
+    precision: str = "fp32"
+    trials: int = 5
+    measure: bool = True
+    timeout_s: float = 180.0
+    build_timeout_s: float = 600.0
+    memory_gb: float = 32.0
+    switched_off: tuple[str, ...] = ()
+    """Layers of the defence that are off: for tests that show what each layer catches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One kernel to judge: its source as it stands in the submission, and the problem it answers."""
+
+    key: KernelKey
+    source: str = field(repr=False)
+    problem: Problem = field(repr=False)
+
+    @cached_property
+    def kernel_sha256(self) -> str:
+        """Digest of the kernel's source."""
+        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What an engine hands back for one job: the row and the environment that measured it."""
+
+    row: Row
+    environment: Environment
+
+
+Progress = Callable[[str, dict[str, Any]], None]
+"""Called with an event's name (`building`, `judging`, …) and its facts; may be ignored."""
+
+
+class Engine(Protocol):
+    """Where kernels run. The one seam between planning an evaluation and carrying it out."""
+
+    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Verdict]:
+        """Judge every job, yielding verdicts as they come, in any order.
+
+        A kernel's failure is a row's status. A fault of the machinery is a row with `infra_error`.
+        """
+        ...

@@ -1,0 +1,54 @@
+"""2-D convolution (cross-correlation) of square images with a square kernel: y[b, o, i, j] is the sum over c,
+u, v of weight[o, c, u, v] * x[b, c, i + u, j + v]. x is float32 of shape (batch_size, in_channels, height,
+width), y is (batch_size, out_channels, height - kernel_size + 1, width - kernel_size + 1). The stride is 1,
+nothing is padded and there is no bias, all by default.
+"""
+
+import torch
+import torch.nn as nn
+
+batch_size = 16
+in_channels = 16
+out_channels = 128
+kernel_size = 3
+width = 1024
+height = 1024
+
+
+class Model(nn.Module):
+    """2-D convolution with a square kernel."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int = 0,
+        dilation: int = 1,
+        groups: int = 1,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.conv2d = nn.Conv2d(
+            in_channels,
+            out_channels,
+            (kernel_size, kernel_size),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            bias=bias,
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv2d(x)
+
+
+def get_inputs() -> list[torch.Tensor]:
+    x = torch.rand(batch_size, in_channels, height, width)
+    return [x]
+
+
+def get_init_inputs() -> list[int]:
+    return [in_channels, out_channels, kernel_size]

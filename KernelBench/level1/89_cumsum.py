@@ -1,0 +1,30 @@
+"""Cumulative sum along dimension dim (1), each element included: y[b, j] = sum over k <= j of x[b, k]. x and
+y are float32 of shape (batch_size, *input_shape).
+"""
+
+import torch
+import torch.nn as nn
+
+batch_size = 32768
+input_shape = (32768,)
+dim = 1
+
+
+class Model(nn.Module):
+    """Inclusive cumulative sum."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(x, dim=self.dim)
+
+
+def get_inputs() -> list[torch.Tensor]:
+    x = torch.rand(batch_size, *input_shape)
+    return [x]
+
+
+def get_init_inputs() -> list[int]:
+    return [dim]
