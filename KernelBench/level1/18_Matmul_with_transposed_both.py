@@ -1,5 +1,5 @@
-"""Product C = A^T B^T with both factors stored transposed: A is (K, M), B is (N, K) and C is (M, N) with C[i,
-j] = sum over k of A[k, i] * B[j, k]. All are float32; there are no parameters.
+"""Product C = A^T B^T with both factors stored transposed: A is (K, M), B is (N, K) and C is (M, N) with
+C[i, j] = sum over k of A[k, i] * B[j, k]. All are float32; there are no parameters.
 """
 
 import torch

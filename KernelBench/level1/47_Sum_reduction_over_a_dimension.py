@@ -1,5 +1,5 @@
-"""Sum along dimension reduce_dim, which stays in the result with size one: y[b, 0, j] = sum over i of x[b, i,
-j]. x is float32 of shape (batch_size, dim1, dim2), y is (batch_size, 1, dim2).
+"""Sum along dimension reduce_dim, which stays in the result with size one: y[b, 0, j] = sum over i of
+x[b, i, j]. x is float32 of shape (batch_size, dim1, dim2), y is (batch_size, 1, dim2).
 """
 
 import torch

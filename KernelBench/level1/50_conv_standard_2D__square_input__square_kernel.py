@@ -1,7 +1,7 @@
 """2-D convolution with bias, the first layer of AlexNet alone: 3 to 96 channels, 11 x 11 kernel, stride 4,
-zero padding 2. x is float32 of shape (batch_size, 3, 224, 224), y is (batch_size, 96, 55, 55) with y[b, o, i,
-j] = bias[o] + sum over c, u, v of weight[o, c, u, v] * x[b, c, 4 i + u - 2, 4 j + v - 2]. The constructor
-argument num_classes has no influence.
+zero padding 2. x is float32 of shape (batch_size, 3, 224, 224), y is (batch_size, 96, 55, 55) with
+y[b, o, i, j] = bias[o] + sum over c, u, v of weight[o, c, u, v] * x[b, c, 4 i + u - 2, 4 j + v - 2]. The
+constructor argument num_classes has no influence.
 """
 
 import torch

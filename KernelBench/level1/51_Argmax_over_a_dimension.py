@@ -1,5 +1,5 @@
-"""Position of the maximum along dimension 1, which vanishes from the result: y[b, j] = argmax over i of x[b,
-i, j]. x is float32 of shape (batch_size, dim1, dim2), y is int64 of shape (batch_size, dim2).
+"""Position of the maximum along dimension 1, which vanishes from the result: y[b, j] = argmax over i of
+x[b, i, j]. x is float32 of shape (batch_size, dim1, dim2), y is int64 of shape (batch_size, dim2).
 """
 
 import torch

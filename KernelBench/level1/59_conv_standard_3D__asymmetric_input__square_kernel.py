@@ -1,8 +1,8 @@
 """3-D convolution (cross-correlation) with a flat kernel of kernel_size x kernel_size x 1, so that slices
-along the last axis do not mix: y[b, o, i, j, d] is the sum over c, u, v of weight[o, c, u, v, 0] * x[b, c, i
-+ u, j + v, d]. x is float32 of shape (batch_size, in_channels, height, width, depth) in this order; height
-and width shrink by kernel_size - 1, depth stays. The stride is 1, nothing is padded and there is no bias, all
-by default.
+along the last axis do not mix: y[b, o, i, j, d] is the sum over c, u, v of weight[o, c, u, v, 0] *
+x[b, c, i + u, j + v, d]. x is float32 of shape (batch_size, in_channels, height, width, depth) in this order;
+height and width shrink by kernel_size - 1, depth stays. The stride is 1, nothing is padded and there is no
+bias, all by default.
 """
 
 import torch

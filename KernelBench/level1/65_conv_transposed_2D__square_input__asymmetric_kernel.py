@@ -1,8 +1,8 @@
-"""2-D transposed convolution of square images with a rectangular kernel: each x[b, c, i, j] adds weight[c, o,
-u, v] * x[b, c, i, j] to y[b, o, i + u, j + v] for every o, u, v, where kernel_size gives height and width of
-the kernel. x is float32 of shape (batch_size, in_channels, height, width), y is (batch_size, out_channels,
-height + kernel_size[0] - 1, width + kernel_size[1] - 1). The stride is 1, nothing is padded and there is no
-bias, all by default.
+"""2-D transposed convolution of square images with a rectangular kernel: each x[b, c, i, j] adds
+weight[c, o, u, v] * x[b, c, i, j] to y[b, o, i + u, j + v] for every o, u, v, where kernel_size gives height
+and width of the kernel. x is float32 of shape (batch_size, in_channels, height, width), y is (batch_size,
+out_channels, height + kernel_size[0] - 1, width + kernel_size[1] - 1). The stride is 1, nothing is padded and
+there is no bias, all by default.
 """
 
 import torch

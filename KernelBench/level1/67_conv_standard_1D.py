@@ -1,6 +1,6 @@
-"""1-D convolution (cross-correlation): y[b, o, i] is the sum over c and u of weight[o, c, u] * x[b, c, i +
-u]. x is float32 of shape (batch_size, in_channels, length), y is (batch_size, out_channels, length -
-kernel_size + 1). The stride is 1, nothing is padded and there is no bias, all by default.
+"""1-D convolution (cross-correlation): y[b, o, i] is the sum over c and u of weight[o, c, u] *
+x[b, c, i + u]. x is float32 of shape (batch_size, in_channels, length), y is (batch_size, out_channels,
+length - kernel_size + 1). The stride is 1, nothing is padded and there is no bias, all by default.
 """
 
 import torch

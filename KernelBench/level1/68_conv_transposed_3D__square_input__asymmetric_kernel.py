@@ -1,7 +1,8 @@
-"""3-D transposed convolution of cubic volumes: each x[b, c, p] adds weight[c, o, q] * x[b, c, p] to y[b, o, p
-+ q] for every o and every kernel offset q, with a kernel of kernel_depth x kernel_width x kernel_height. x is
-float32 of shape (batch_size, in_channels, depth, width, height) in this order; each spatial size grows by its
-kernel size less one in y. The stride is 1, nothing is padded and there is no bias, all by default.
+"""3-D transposed convolution of cubic volumes: each x[b, c, p] adds weight[c, o, q] * x[b, c, p] to
+y[b, o, p + q] for every o and every kernel offset q, with a kernel of kernel_depth x kernel_width x
+kernel_height. x is float32 of shape (batch_size, in_channels, depth, width, height) in this order; each
+spatial size grows by its kernel size less one in y. The stride is 1, nothing is padded and there is no bias,
+all by default.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""3-D transposed convolution with a cubic kernel: each x[b, c, p] adds weight[c, o, q] * x[b, c, p] to y[b,
-o, p + q] for every o and every offset q in {0, ..., kernel_size - 1}^3. x is float32 of shape (batch_size,
-in_channels, depth, height, width); each spatial size n becomes n + kernel_size - 1 in y. The stride is 1,
-nothing is padded and there is no bias, all by default.
+"""3-D transposed convolution with a cubic kernel: each x[b, c, p] adds weight[c, o, q] * x[b, c, p] to
+y[b, o, p + q] for every o and every offset q in {0, ..., kernel_size - 1}^3. x is float32 of shape
+(batch_size, in_channels, depth, height, width); each spatial size n becomes n + kernel_size - 1 in y. The
+stride is 1, nothing is padded and there is no bias, all by default.
 """
 
 import torch

@@ -1,8 +1,8 @@
-"""3-D transposed convolution with a cubic kernel and a stride: each x[b, c, p] adds weight[c, o, q] * x[b, c,
-p] to y[b, o, p * stride + q - padding] for every o and every kernel offset q; what falls outside is dropped.
-x is float32 of shape (batch_size, in_channels, depth, height, width); each spatial size n becomes (n - 1) *
-stride - 2 * padding + kernel_size in y. There is no bias. Despite the name nothing is grouped: the value of
-the constant groups arrives in the constructor argument output_padding, which is not used.
+"""3-D transposed convolution with a cubic kernel and a stride: each x[b, c, p] adds weight[c, o, q] *
+x[b, c, p] to y[b, o, p * stride + q - padding] for every o and every kernel offset q; what falls outside is
+dropped. x is float32 of shape (batch_size, in_channels, depth, height, width); each spatial size n becomes (n
+- 1) * stride - 2 * padding + kernel_size in y. There is no bias. Despite the name nothing is grouped: the
+value of the constant groups arrives in the constructor argument output_padding, which is not used.
 """
 
 import torch

@@ -1,7 +1,8 @@
-"""3-D transposed convolution with a cubic kernel, strided, padded and dilated: each x[b, c, p] adds weight[c,
-o, q] * x[b, c, p] to y[b, o, p * stride + q * dilation - padding] for every o and every kernel offset q; what
-falls outside is dropped. x is float32 of shape (batch_size, in_channels, depth, height, width); each spatial
-size n becomes (n - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 in y. There is no bias.
+"""3-D transposed convolution with a cubic kernel, strided, padded and dilated: each x[b, c, p] adds
+weight[c, o, q] * x[b, c, p] to y[b, o, p * stride + q * dilation - padding] for every o and every kernel
+offset q; what falls outside is dropped. x is float32 of shape (batch_size, in_channels, depth, height,
+width); each spatial size n becomes (n - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 in y.
+There is no bias.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""1-D transposed convolution with stride, padding and dilation: each x[b, c, i] adds weight[c, o, u] * x[b,
-c, i] to y[b, o, i * stride + u * dilation - padding] for every o and u; what falls outside is dropped. x is
-float32 of shape (batch_size, in_channels, length), y is (batch_size, out_channels, (length - 1) * stride - 2
-* padding + dilation * (kernel_size - 1) + 1). There is no bias.
+"""1-D transposed convolution with stride, padding and dilation: each x[b, c, i] adds weight[c, o, u] *
+x[b, c, i] to y[b, o, i * stride + u * dilation - padding] for every o and u; what falls outside is dropped. x
+is float32 of shape (batch_size, in_channels, length), y is (batch_size, out_channels, (length - 1) * stride -
+2 * padding + dilation * (kernel_size - 1) + 1). There is no bias.
 """
 
 import torch

@@ -1,8 +1,8 @@
-"""2-D convolution (cross-correlation) of square images with a rectangular kernel, padded and dilated: y[b, o,
-p] is the sum over all c and all kernel offsets q of weight[o, c, q] * x[b, c, p * stride + q * dilation -
-padding], with zeros outside x. x is float32 of shape (batch_size, in_channels, height, width); the spatial
-size n of axis a becomes n + 2 * padding[a] - dilation[a] * (kernel_size[a] - 1) in y, the stride being 1.
-There is no bias.
+"""2-D convolution (cross-correlation) of square images with a rectangular kernel, padded and dilated:
+y[b, o, p] is the sum over all c and all kernel offsets q of weight[o, c, q] *
+x[b, c, p * stride + q * dilation - padding], with zeros outside x. x is float32 of shape (batch_size,
+in_channels, height, width); the spatial size n of axis a becomes n + 2 * padding[a] - dilation[a] *
+(kernel_size[a] - 1) in y, the stride being 1. There is no bias.
 """
 
 import torch

@@ -1,8 +1,8 @@
-"""2-D transposed convolution of wide images with a square kernel, strided, padded and dilated: each x[b, c,
-p] adds weight[c, o, q] * x[b, c, p] to y[b, o, p * stride + q * dilation - padding] for every o and every
-kernel offset q; what falls outside is dropped. x is float32 of shape (batch_size, in_channels, height_in,
-width_in); each spatial size n becomes (n - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 in y.
-There is no bias.
+"""2-D transposed convolution of wide images with a square kernel, strided, padded and dilated: each
+x[b, c, p] adds weight[c, o, q] * x[b, c, p] to y[b, o, p * stride + q * dilation - padding] for every o and
+every kernel offset q; what falls outside is dropped. x is float32 of shape (batch_size, in_channels,
+height_in, width_in); each spatial size n becomes (n - 1) * stride - 2 * padding + dilation * (kernel_size -
+1) + 1 in y. There is no bias.
 """
 
 import torch

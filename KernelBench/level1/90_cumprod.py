@@ -1,6 +1,6 @@
-"""Cumulative product along dimension dim (1), each element included: y[b, j] = product over k <= j of x[b,
-k]. x and y are float32 of shape (batch_size, *input_shape). The inputs are drawn from [0, 1), so the products
-soon underflow to zero.
+"""Cumulative product along dimension dim (1), each element included: y[b, j] = product over k <= j of
+x[b, k]. x and y are float32 of shape (batch_size, *input_shape). The inputs are drawn from [0, 1), so the
+products soon underflow to zero.
 """
 
 import torch
