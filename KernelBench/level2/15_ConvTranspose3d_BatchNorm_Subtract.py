@@ -1,6 +1,7 @@
 """A 3-D transposed convolution maps x of shape (batch_size, in_channels, depth, height, width) to
-out_channels channels with spatial sizes 2 * n - 1; batch normalisation in training mode (batch statistics)
-follows, and from every sample and channel its mean over the three spatial axes is subtracted. All float32."""
+out_channels channels, each spatial size n becoming 2 * n - 1; batch normalisation in training mode (batch
+statistics) follows, and from every sample and channel its mean over the three spatial axes is subtracted. All
+float32."""
 
 import torch
 import torch.nn as nn

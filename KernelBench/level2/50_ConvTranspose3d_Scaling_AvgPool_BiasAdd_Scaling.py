@@ -1,7 +1,7 @@
 """A 3-D transposed convolution maps x of shape (batch_size, in_channels, depth, height, width) to
-out_channels channels with spatial sizes 2 * n - 1; it is multiplied by a learned scalar that starts at
-scale1, averaged over 2x2x2 windows, a learned bias of shape bias_shape is added, and the sum is multiplied by
-a learned scalar that starts at scale2. All float32."""
+out_channels channels, each spatial size n becoming 2 * n - 1; it is multiplied by a learned scalar that
+starts at scale1, averaged over 2x2x2 windows, a learned bias of shape bias_shape is added, and the sum is
+multiplied by a learned scalar that starts at scale2. All float32."""
 
 import torch
 import torch.nn as nn

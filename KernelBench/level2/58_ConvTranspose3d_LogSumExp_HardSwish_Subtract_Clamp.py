@@ -1,8 +1,8 @@
 """A 3-D transposed convolution maps x of shape (batch_size, in_channels, depth, height, width) to
-out_channels channels with spatial sizes 2 * n - 1; with v the log-sum-exp over the channels (kept with size
-one), v * sigmoid(v + 3) / 6 is taken (not the usual hard swish), a learned bias of shape (1, 1, 1, 1) is
-subtracted, and the difference is clamped to [-1, 1]. The constructor argument bias_shape has no influence.
-All float32."""
+out_channels channels, each spatial size n becoming 2 * n - 1; with v the log-sum-exp over the channels (kept
+with size one), v * sigmoid(v + 3) / 6 is taken (not the usual hard swish), a learned bias of shape (1, 1, 1,
+1) is subtracted, and the difference is clamped to [-1, 1]. The constructor argument bias_shape has no
+influence. All float32."""
 
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 """A 3-D transposed convolution maps x of shape (batch_size, in_channels, depth, height, width) to
-out_channels channels with spatial sizes 2 * n - 1; swish, group normalisation with as many groups as the
-constant groups says, and hard swish follow. All float32."""
+out_channels channels, each spatial size n becoming 2 * n - 1; swish, group normalisation with `groups`
+groups, and hard swish follow. All float32."""
 
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 """A 3-D transposed convolution maps x of shape (batch_size, in_channels, D, H, W) to out_channels channels,
 each spatial size growing by kernel_size - 1; the convolution has a bias only if bias is true. ReLU and group
-normalisation with as many groups as the constant groups says follow. All float32."""
+normalisation with `groups` groups follow. All float32."""
 
 import torch
 import torch.nn as nn

@@ -1,6 +1,6 @@
 """A 3-D transposed convolution maps x of shape (batch_size, in_channels, depth, height, width) to
-out_channels channels with spatial sizes 2 * n - 1; max pooling over 2x2x2 and then over 3x3x3 windows, each
-rounding sizes down, and the sum over the channels (kept with size one) follow. All float32."""
+out_channels channels, each spatial size n becoming 2 * n - 1; max pooling over 2x2x2 and then over 3x3x3
+windows, each rounding sizes down, and the sum over the channels (kept with size one) follow. All float32."""
 
 import torch
 import torch.nn as nn

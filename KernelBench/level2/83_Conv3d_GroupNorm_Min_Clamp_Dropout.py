@@ -1,9 +1,9 @@
 """A 3-D convolution without padding maps x of shape (batch_size, in_channels, depth, height, width) to
-out_channels channels, each spatial size shrinking by kernel_size - 1; group normalisation with as many groups
-as the constant groups says, the elementwise minimum with min_value, a clamp to [min_value, max_value] and
-dropout with probability dropout_p follow. Dropout is active because the model stays in training mode, so
-every forward draws random numbers; yet the minimum and the clamp leave min_value everywhere, which is zero,
-and so is the output. All float32."""
+out_channels channels, each spatial size shrinking by kernel_size - 1; group normalisation with `groups`
+groups, the elementwise minimum with min_value, a clamp to [min_value, max_value] and dropout with probability
+dropout_p follow. Dropout is active because the model stays in training mode, so every forward draws random
+numbers; yet the minimum and the clamp leave min_value everywhere, which is zero, and so is the output. All
+float32."""
 
 import torch
 import torch.nn as nn

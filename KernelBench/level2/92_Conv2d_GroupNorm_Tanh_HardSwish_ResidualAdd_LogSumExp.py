@@ -1,7 +1,7 @@
 """A 2-D convolution without padding maps x of shape (batch_size, in_channels, height, width) to (batch_size,
 out_channels, height - kernel_size + 1, width - kernel_size + 1); with c the result, g is c after group
-normalisation with as many groups as the constant groups says, tanh and hard swish, and the output is the
-log-sum-exp of c + g over the channels (kept with size one). All float32."""
+normalisation with `groups` groups, tanh and hard swish, and the output is the log-sum-exp of c + g over the
+channels (kept with size one). All float32."""
 
 import torch
 import torch.nn as nn

@@ -1,6 +1,7 @@
 """A 2-D transposed convolution maps x of shape (batch_size, in_channels, height, width) to out_channels
 channels with spatial sizes 2 * height + 2 and 2 * width + 2; add_value is added, the elementwise minimum with
-zero taken, exact GELU applied, and the result multiplied by multiply_value. All float32."""
+zero taken, exact GELU applied, and the result multiplied by multiply_value. All float32. With the default
+initialisation the sum is practically always positive, so that almost every output is zero."""
 
 import torch
 import torch.nn as nn

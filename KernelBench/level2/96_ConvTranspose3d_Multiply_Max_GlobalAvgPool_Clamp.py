@@ -1,6 +1,6 @@
 """A 3-D transposed convolution maps x of shape (batch_size, in_channels, depth, height, width) to
-out_channels channels with spatial sizes 2 * n - 1; it is multiplied by scale, max-pooled over windows of
-maxpool_kernel_size, averaged over all positions and clamped to [0, 1], giving shape (batch_size,
+out_channels channels, each spatial size n becoming 2 * n - 1; it is multiplied by scale, max-pooled over
+windows of maxpool_kernel_size, averaged over all positions and clamped to [0, 1], giving shape (batch_size,
 out_channels, 1, 1, 1). All float32."""
 
 import torch
