@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import typer
+
+COMMAND_MODULES: tuple[str, ...] = (
+    # One line a module of `leaderboard.commands`, in the order of the help. Each has `register(app)`
+    # and imports what is heavy inside its functions: `kbl --help` loads them all.
+)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -12,6 +19,5 @@ def main() -> None:
     """KernelBench Leaderboard: validate, evaluate, record, aggregate and render GPU kernels."""
 
 
-# Each module of `leaderboard.commands` has `register(app)`, which adds its subcommands.
-for _commands in ():
-    _commands.register(app)
+for _name in COMMAND_MODULES:
+    import_module(f"leaderboard.commands.{_name}").register(app)
