@@ -1,0 +1,150 @@
+"""Every score of the benchmark as a pure function of speedups. Knows no files, no rows and no torch.
+
+A list of speedups holds one item a problem: a number where the kernel is correct and timed, None where it is
+missing or failed. `count` is the fixed number of problems that a rate is over; it is never less than the
+number of items given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+RESAMPLES = 10_000
+SEED = 20_250_701
+"""The bootstrap's seed: the same rows give the same intervals and ranks everywhere."""
+
+Speedups = Iterable[float | None]
+Gains = NDArray[np.float64]
+"""Logarithms of what a user gains a problem: never negative, 0 where PyTorch stays."""
+
+
+def speedup(baseline: float, actual: float) -> float:
+    """Give baseline over actual; raise ValueError where either time is not positive and finite."""
+    for name, value in (("baseline", baseline), ("actual", actual)):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} time must be positive and finite, got {value}")
+    return baseline / actual
+
+
+def correct_speedups(
+    correct: Sequence[bool | int], baseline: Sequence[float], actual: Sequence[float]
+) -> list[float | None]:
+    """Pair times up: the speedup where the kernel is correct and its time is positive, else None."""
+    if not len(correct) == len(baseline) == len(actual):
+        raise ValueError(f"lengths must agree, got {len(correct)}, {len(baseline)} and {len(actual)}")
+    return [
+        speedup(before, after) if ok and after > 0 else None
+        for ok, before, after in zip(correct, baseline, actual, strict=True)
+    ]
+
+
+def geomean(values: Speedups) -> float | None:
+    """Give the geometric mean over the correct kernels, in log space; None where there are none."""
+    logs = [math.log(value) for value in values if value is not None]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
+
+def geomean_faster_only(values: Speedups) -> float | None:
+    """Give the geometric mean over the correct kernels with speedup > 1; None where there are none."""
+    return geomean(value for value in values if value is not None and value > 1)
+
+
+def fast_p(values: Speedups, p: float, count: int) -> float:
+    """Give KernelBench's fast_p: the share with speedup > p, strictly; 0 of 0 problems is 0."""
+    return _share(sum(value is not None and value > p for value in values), count)
+
+
+def fast_at_p(values: Speedups, p: float, count: int) -> float:
+    """Give the board's fast@p: the share with speedup >= p; 0 of 0 problems is 0."""
+    return _share(sum(value is not None and value >= p for value in values), count)
+
+
+def rate(hits: int, count: int) -> float:
+    """Give hits over the fixed count of problems; 0 of 0 problems is 0."""
+    return _share(hits, count)
+
+
+def deployed_speedup(values: Speedups, count: int) -> float:
+    """Give the geometric mean over all problems of max(1, speedup if correct else 1); 1 for no problems."""
+    logs = [math.log(value) for value in values if value is not None and value > 1]
+    return math.exp(math.fsum(logs) / count) if count else 1.0
+
+
+def straddles(interval: tuple[float, float] | None, p: float) -> bool:
+    """Say whether the threshold lies inside the interval, so that the side it falls on is uncertain."""
+    return interval is not None and interval[0] < p < interval[1]
+
+
+def pass_at_k(samples: int, correct: int, k: int) -> float:
+    """Give the unbiased estimate that one of k samples is correct, out of `samples` with `correct` correct.
+
+    `k` beyond the number of samples is clamped to it. No samples give 0.
+    """
+    if not 0 <= correct <= samples or k < 1:
+        raise ValueError(f"need 0 <= correct <= samples and k >= 1, got {correct}, {samples}, {k}")
+    k = min(k, samples)
+    if samples - correct < k:
+        return 1.0 if correct else 0.0
+    return 1.0 - math.prod(1.0 - k / i for i in range(samples - correct + 1, samples + 1))
+
+
+def percentiles(values: Speedups, wanted: Iterable[int] = (10, 25, 50, 75, 90)) -> dict[int, float]:
+    """Give percentiles over the correct kernels, linearly interpolated; empty where there are none."""
+    known = [value for value in values if value is not None]
+    return {q: float(np.percentile(known, q)) for q in wanted} if known else {}
+
+
+def log_gains(values: Speedups) -> Gains:
+    """Give log(max(1, speedup)) a problem, 0 where the kernel is missing or failed."""
+    return np.array([math.log(value) if value is not None and value > 1 else 0.0 for value in values])
+
+
+def deployed_intervals(gains: Mapping[str, Gains]) -> dict[str, tuple[float, float]]:
+    """Give each entry's 95 % bootstrap interval of the deployed speedup over the ranked problems."""
+    if not gains:
+        return {}
+    means = _resampled_means(np.vstack(list(gains.values())))
+    low, high = np.exp(np.percentile(means, (2.5, 97.5), axis=0))
+    return {name: (float(low[at]), float(high[at])) for at, name in enumerate(gains)}
+
+
+def shared_ranks(gains: Mapping[str, Gains]) -> dict[str, int]:
+    """Rank entries by deployed speedup, best first; entries that cannot be told apart share a rank.
+
+    A rank's leader is its best entry. An entry shares the leader's rank while the 95 % interval of the
+    difference of the two, resampled over the same problems, holds zero; the first that falls out of it leads
+    the next rank, numbered by its place. All entries give gains over the same problems in the same order.
+    """
+    if not gains:
+        return {}
+    names = sorted(gains, key=lambda name: (-float(gains[name].sum()), name))
+    means = _resampled_means(np.vstack([gains[name] for name in names]))
+    ranks: dict[str, int] = {}
+    leader = 0
+    for place, name in enumerate(names):
+        low = np.percentile(means[:, leader] - means[:, place], 2.5)
+        if low > 0:
+            leader = place
+        ranks[name] = leader + 1
+    return ranks
+
+
+def _resampled_means(gains: Gains) -> Gains:
+    """Resample the problems once for all entries, so that differences of columns are paired."""
+    problems = gains.shape[1]
+    if problems == 0:
+        return np.zeros((RESAMPLES, gains.shape[0]))
+    generator = np.random.default_rng(SEED)
+    weights = generator.multinomial(problems, np.full(problems, 1 / problems), size=RESAMPLES)
+    return cast(Gains, weights @ gains.T / problems)
+
+
+def _share(hits: int, count: int) -> float:
+    if hits > count:
+        raise ValueError(f"{hits} of {count} problems cannot count: the count must cover every item")
+    return hits / count if count else 0.0
