@@ -1,0 +1,239 @@
+"""The walls around untrusted code: namespaces, another uid, limits, a system call filter.
+
+Every wall is raised where the machine allows it, and `raised_walls` says which ones stand. Owns nothing of judging.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+FIRST_UID = 61000
+UIDS = 1000
+
+_CLONE_FLAGS = {"mount": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "network": 0x40000000}
+_CLONE_NEWPID = 0x20000000
+_CLONE_NEWUSER = 0x10000000
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+_MS_NOSUID, _MS_NODEV = 2, 4
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 22, 38, 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a confined process may use: bytes of address space (0: not limited), processes, file size, files."""
+
+    memory_bytes: int = 0
+    processes: int = 512
+    file_bytes: int = 4 << 30
+    files: int = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """Where and as whom untrusted code runs.
+
+    `workspace` becomes its home: private and writable. `readable` are folders that it must be able to read
+    (the interpreter, the packages, a build cache); `writable` folders keep what it writes there.
+    """
+
+    uid: int
+    limits: Limits = Limits()
+    readable: Sequence[Path] = ()
+    writable: Sequence[Path] = ()
+    environment: Mapping[str, str] | None = None
+
+
+def enter_pid_namespace() -> bool:
+    """Make the next forked child the first process of its own pid namespace, so that its death ends all others.
+
+    Without root this also opens a user namespace. False where the kernel refuses.
+    """
+    if os.geteuid() == 0:
+        return _libc.unshare(_CLONE_NEWPID) == 0
+    uid, gid = os.geteuid(), os.getegid()
+    if _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID) != 0:
+        return False
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    return True
+
+
+def confine(cell: Cell) -> list[str]:
+    """Raise every wall around the calling process, for good; give the names of the walls that stand.
+
+    Call it in a freshly forked child, before any untrusted code runs.
+    """
+    walls = [name for name, flag in _CLONE_FLAGS.items() if _libc.unshare(flag) == 0]
+    home = Path("/tmp") / f"cell-{os.getpid()}"  # noqa: S108 (the mount namespace makes it private)
+    if "mount" in walls:
+        _private_mounts(cell)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _set_limits(cell.limits)
+    if os.geteuid() == 0 and (unreadable := _unreadable(cell.readable)) == []:
+        os.chown(home, cell.uid, cell.uid)
+        os.setgroups([])
+        os.setresgid(cell.uid, cell.uid, cell.uid)
+        os.setresuid(cell.uid, cell.uid, cell.uid)
+        walls.append("uid")
+    elif os.geteuid() == 0:
+        sys.stderr.write(f"the candidate keeps its uid: {unreadable[0]} is not readable to others\n")
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
+        walls.append("no-new-privileges")
+    if _filter_system_calls():
+        walls.append("seccomp")
+    os.chdir(home)
+    os.environ.clear()
+    os.environ.update({**(cell.environment or {}), "HOME": str(home), "TMPDIR": str(home)})
+    return sorted(walls)
+
+
+def become_subreaper() -> None:
+    """Adopt orphaned descendants, so that none escapes by a double fork."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(pid: int) -> list[int]:
+    """Give the process and all it started, as far as /proc shows."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (parent := _parent_of(entry)) is not None:
+            children.setdefault(parent, []).append(int(entry.name))
+    found = [pid]
+    for each in found:
+        found.extend(children.get(each, []))
+    return found
+
+
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Sum the resident anonymous and shared memory of processes; those that ended count nothing."""
+    page = resource.getpagesize()
+    total = 0
+    for pid in pids:
+        try:
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+        except (OSError, IndexError, ValueError):
+            continue
+    return total
+
+
+def kill_all(pids: Iterable[int], uid: int | None = None) -> None:
+    """Send SIGKILL to processes and, where they ran as a uid of their own, to everything of that uid."""
+    targets = set(pids)
+    if uid is not None and FIRST_UID <= uid < FIRST_UID + UIDS:
+        targets |= {int(e.name) for e in Path("/proc").iterdir() if e.name.isdigit() and _uid_of(e) == uid}
+    for pid in targets:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _set_limits(limits: Limits) -> None:
+    chosen = [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_NOFILE, limits.files),
+    ]
+    if os.geteuid() == 0:
+        chosen.append((resource.RLIMIT_NPROC, limits.processes))
+    if limits.memory_bytes:
+        chosen.append((resource.RLIMIT_AS, limits.memory_bytes))
+    for which, value in chosen:
+        hard = resource.getrlimit(which)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (value, value))
+
+
+def _private_mounts(cell: Cell) -> None:
+    """Give fresh temporary folders, keep the folders named, and open the way to those behind closed parents."""
+    _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY), True) for path in cell.writable]
+    kept += [(p, os.open(p, os.O_PATH | os.O_DIRECTORY), False) for p in cell.readable if p.is_dir()]
+    blockers = {blocker for path, _, _ in kept if (blocker := _closed_ancestor(path)) is not None}
+    fresh = {Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")} | blockers  # noqa: S108
+    for folder in sorted(fresh):
+        if folder.is_dir():
+            mode = b"mode=1777,size=8g" if folder not in blockers else b"mode=755,size=1m"
+            _libc.mount(b"tmpfs", bytes(folder), b"tmpfs", _MS_NOSUID | _MS_NODEV, mode)
+    for path, descriptor, writable in kept:
+        if any(path.is_relative_to(folder) for folder in fresh):
+            path.mkdir(parents=True, exist_ok=True)
+            _bind(f"/proc/self/fd/{descriptor}", path)
+        if not writable and not any(other.is_relative_to(path) for other in cell.writable):
+            _bind(str(path), path)
+            _libc.mount(b"none", bytes(path), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY, None)
+        os.close(descriptor)
+    _libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV, None)
+
+
+def _bind(source: str, target: Path) -> None:
+    _libc.mount(source.encode(), bytes(target), None, _MS_BIND, None)
+
+
+def _closed_ancestor(path: Path) -> Path | None:
+    """The first folder on the way to `path` that others may not pass."""
+    for folder in [*reversed(path.parents), path]:
+        if not folder.stat().st_mode & 0o001:
+            return folder if folder != path else None
+    return None
+
+
+def _unreadable(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if path.exists() and _closed_ancestor(path) is not None]
+
+
+def _parent_of(entry: Path) -> int | None:
+    try:
+        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _uid_of(entry: Path) -> int | None:
+    try:
+        return entry.stat().st_uid
+    except OSError:
+        return None
+
+
+# The filter refuses, with EPERM, what no kernel needs: tracing and reading other processes, mounting,
+# loading kernel code, and sockets other than Unix ones. Numbers: x86-64 system call table.
+_REFUSED = (101, 310, 311, 165, 166, 175, 313, 246, 320, 321, 298, 250, 248, 249, 272, 308, 155, 435)
+_SYS_SOCKET, _AF_UNIX = 41, 1
+_ALLOW, _EPERM = 0x7FFF0000, 0x00050000 | 1
+
+
+def _filter_system_calls() -> bool:
+    if platform.machine() != "x86_64":
+        return False
+
+    def step(code: int, k: int, jump_true: int = 0, jump_false: int = 0) -> bytes:
+        return struct.pack("<HBBI", code, jump_true, jump_false, k)
+
+    load, equal, give = 0x20, 0x15, 0x06
+    program = [step(load, 4), step(equal, 0xC000003E, 1, 0), step(give, _EPERM), step(load, 0)]
+    for number in _REFUSED:
+        program += [step(equal, number, 0, 1), step(give, _EPERM)]
+    program += [
+        step(equal, _SYS_SOCKET, 0, 3),
+        step(load, 16),
+        step(equal, _AF_UNIX, 1, 0),
+        step(give, _EPERM),
+    ]
+    program += [step(give, _ALLOW)]
+    code = ctypes.create_string_buffer(b"".join(program))
+    header = struct.pack("<HxxxxxxQ", len(program), ctypes.addressof(code))
+    return int(_libc.prctl(_PR_SET_SECCOMP, 2, ctypes.c_char_p(header), 0, 0)) == 0
