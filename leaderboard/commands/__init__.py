@@ -1,1 +1,1 @@
-"""The subcommands of `kbl`: each module parses one command's arguments, calls its stage and prints what it says."""
+"""The subcommands of `kbl`: each module parses arguments, calls its stage and prints what it says."""

@@ -1,0 +1,102 @@
+"""`kbl validate`: checks submissions and prints what to mend, for people, programs or pull requests."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leaderboard.validate import Mistake, Report
+
+
+class Format(StrEnum):
+    """How reports are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("validate")(validate_command)
+
+
+def validate_command(
+    paths: Annotated[list[Path], typer.Argument(help="Submission files, or folders of them.")],
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
+) -> None:
+    """Check submissions without running them; list every mistake with its place and its mend.
+
+    Exit status: 0 all fine, 1 a submission has mistakes, 2 a file cannot be read.
+    """
+    from leaderboard.validate import validate
+
+    reports = []
+    for report in validate(paths):
+        reports.append(report)
+        for line in [] if output is Format.JSON else _lines(report, output):
+            typer.echo(line)
+    typer.echo(_as_json(reports) if output is Format.JSON else _summary(reports))
+    raise typer.Exit(exit_code(reports))
+
+
+def exit_code(reports: Sequence[Report]) -> int:
+    """Give 0 where all is fine, 2 where a file cannot be read, and 1 for mistakes alone."""
+    if any(report.unreadable for report in reports):
+        return 2
+    return 0 if all(report.is_fine for report in reports) else 1
+
+
+def _lines(report: Report, output: Format) -> Iterator[str]:
+    path = _shown(report.path)
+    for mistake in report.mistakes:
+        if output is Format.GITHUB:
+            yield _annotation(path, mistake)
+        else:
+            yield f"{path}:{mistake.line}:{mistake.column}: {mistake.rule}: {mistake.message}"
+            yield f"    mend: {mistake.mend}"
+    if report.more:
+        yield f"{path}: and {report.more} more mistakes"
+    if report.is_fine and output is Format.TEXT:
+        yield f"{path}: fine, {_count(report.kernels, 'kernel')}"
+
+
+def _annotation(path: str, mistake: Mistake) -> str:
+    place = f"file={_property(path)},line={mistake.line},col={mistake.column},title={_property(mistake.rule)}"
+    return f"::error {place}::{_data(f'{mistake.message}; {mistake.mend}')}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _as_json(reports: Sequence[Report]) -> str:
+    files = [{**dataclasses.asdict(report), "path": _shown(report.path)} for report in reports]
+    return json.dumps({"fine": all(report.is_fine for report in reports), "files": files}, indent=2)
+
+
+def _summary(reports: Sequence[Report]) -> str:
+    fine = sum(report.is_fine for report in reports)
+    mistakes = sum(len(report.mistakes) + report.more for report in reports)
+    found = f"; {_count(mistakes, 'mistake')} to mend" if mistakes else ""
+    return f"{fine} of {_count(len(reports), 'submission')} fine{found}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _shown(path: Path) -> str:
+    """The path as one line of printable text, whatever the file is called."""
+    text = path.as_posix()
+    return text if text.isprintable() else repr(text)[1:-1]
