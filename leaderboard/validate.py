@@ -111,12 +111,13 @@ def read_capped(path: Path) -> bytes:
 
 
 def _submissions(path: Path) -> Sequence[Path]:
-    if path.is_symlink() or not path.is_dir():
-        return [path]
+    """The files of a folder; what is no folder, or cannot be listed, stands for itself."""
     try:
+        if path.is_symlink() or not path.is_dir():
+            return [path]
         return sorted(item for item in path.iterdir() if item.name[0] != "." and item.name != "README.md")
     except OSError:
-        return [path / "*.json"]
+        return [path]
 
 
 def _report(document: Document, path: Path, found: list[tuple[Spot, str]]) -> Report:

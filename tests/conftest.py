@@ -1,0 +1,40 @@
+"""What every test shares: the browser switch, one thread for torch, and where the repository is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what this machine cannot run, and say what would make it run."""
+    reasons = {"browser": _no_browser(), "gpu": _no_gpu(items)}
+    for item in items:
+        for marker, reason in reasons.items():
+            if reason and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return Path(__file__).resolve().parent.parent
+
+
+def _no_browser() -> str:
+    found = any(shutil.which(name) for name in BROWSERS)
+    return "" if found else "no headless browser: apt-get install chromium"
+
+
+def _no_gpu(items: list[pytest.Item]) -> str:
+    if not any(item.get_closest_marker("gpu") for item in items):
+        return ""
+    import torch
+
+    return "" if torch.cuda.is_available() else "no CUDA device on this machine"
