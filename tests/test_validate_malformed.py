@@ -209,19 +209,16 @@ def test_a_malformed_submission_gets_its_own_message(case: Malformed) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "Entry.json",
-        "-entry.json",
-        "ent ry.json",
-        "é.json",
-        "x" * 65 + ".json",
-        "entry.",
-        "nul.json",
-        "index.json",
-    ]
-    + ["entry.txt", ".json", "entry.json.json\n", "con.v2.json", "a..json"],
+    ["Entry.json", "-entry.json", "ent ry.json", "é.json", "x" * 65 + ".json", "a..json", ".json"],
 )
 def test_a_file_name_that_is_no_entry_id_is_refused(name: str) -> None:
+    assert ["file-name"] == [mistake.rule for mistake in check(submission(), name).mistakes]
+
+
+@pytest.mark.parametrize(
+    "name", ["entry.txt", "entry.", "entry.json\n", "index.json", "nul.json", "con.v2.json"]
+)
+def test_a_reserved_or_unsuffixed_file_name_is_refused(name: str) -> None:
     assert ["file-name"] == [mistake.rule for mistake in check(submission(), name).mistakes]
 
 
