@@ -1,0 +1,192 @@
+"""`kbl evaluate`: judges submissions on an engine, continuing what an earlier run left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from kernelbench.jobs import Settings
+    from kernelbench.keys import KernelKey
+    from kernelbench.problems import ProblemSet
+
+    from leaderboard.evaluate import Evaluation, Outcome, Place
+    from leaderboard.plan import Selection
+
+
+class Device(StrEnum):
+    """What kernels run on. `auto` takes a GPU where there is one."""
+
+    AUTO = "auto"
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
+class SizeChoice(StrEnum):
+    """The sizes of the problems. `auto` takes full sizes on a GPU and reduced ones on a CPU."""
+
+    AUTO = "auto"
+    FULL = "full"
+    REDUCED = "reduced"
+
+
+class ProfileChoice(StrEnum):
+    """Whose rules: the board's, or KernelBench's."""
+
+    RANKED = "ranked"
+    COMPAT = "compat"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The command's choices, the same for every file."""
+
+    settings: Settings
+    problem_set: ProblemSet
+    selection: Selection
+    place: Place
+    data: Path
+    work_root: Path
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("evaluate")(evaluate_command)
+
+
+def evaluate_command(  # noqa: PLR0913  # one option a choice
+    paths: Annotated[list[Path], typer.Argument(help="Submission files.")],
+    *,
+    engine: Annotated[str, typer.Option(help="Where kernels run: local or modal.")] = "local",
+    device: Annotated[Device, typer.Option(help="What they run on.")] = Device.AUTO,
+    sizes: Annotated[SizeChoice, typer.Option(help="Sizes of the problems.")] = SizeChoice.AUTO,
+    profile: Annotated[ProfileChoice, typer.Option(help="Whose rules.")] = ProfileChoice.RANKED,
+    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
+    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
+    sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds a kernel may run.")] = 180.0,
+    gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
+    data: Annotated[Path, typer.Option(help="Recorded results, reused where still good.")] = Path("data"),
+    work: Annotated[Path, typer.Option(help="Folder of the work files.")] = Path("build/evaluations"),
+) -> None:
+    """Judge submissions and write work files that `kbl record` takes; repeat the command to continue.
+
+    Exit status: 0 every kernel has a verdict, 1 a file or a kernel has none, 2 the command cannot start.
+    """
+    from kernelbench.jobs import Settings
+    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+
+    from leaderboard.evaluate import EvaluationError, open_place
+
+    try:
+        chosen = _device(engine, device)
+        reduced = sizes is SizeChoice.REDUCED or (sizes is SizeChoice.AUTO and chosen == "cpu")
+        request = Request(
+            settings=Settings(
+                profile=profile.value,
+                sizes="reduced" if reduced else "full",
+                device=chosen,
+                timeout_s=timeout,
+            ),
+            problem_set=ProblemSet(problems or DEFAULT_ROOT),
+            selection=selection_of(level, only, sample),
+            place=open_place(engine, chosen, gpus=_indices(gpus)),
+            data=data,
+            work_root=work,
+        )
+    except (EvaluationError, ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    fine = [_evaluate_one(path, request) for path in paths]
+    raise typer.Exit(0 if all(fine) else 1)
+
+
+def selection_of(level: Iterable[int] | None, only: str, sample: Iterable[int] | None) -> Selection:
+    """Build the selection that `--level`, `--only` and `--sample` describe."""
+    from leaderboard.plan import Selection, parse_problem_list
+
+    return Selection(
+        levels=frozenset(level or ()), problems=parse_problem_list(only), samples=frozenset(sample or ())
+    )
+
+
+def _evaluate_one(path: Path, request: Request) -> bool:
+    from leaderboard import submission
+    from leaderboard.evaluate import Evaluation, EvaluationError, load_problems
+    from leaderboard.store import StoreError
+
+    try:
+        loaded = submission.load(path)
+        known = load_problems(request.problem_set, loaded.kernels, request.settings.sizes)
+        evaluation = Evaluation(
+            submission=loaded,
+            problems=known,
+            settings=request.settings,
+            gpu=request.place.gpu,
+            selection=request.selection,
+            recorded=request.data,
+            work_root=request.work_root,
+        )
+        outcome = _run(evaluation, request.place)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what is finished is kept, and the same command continues", err=True)
+        raise typer.Exit(130) from None
+    except (submission.InvalidSubmissionError, EvaluationError, StoreError, OSError) as error:
+        typer.echo(f"error: {path}: {error}", err=True)
+        return False
+    return _report(outcome)
+
+
+def _run(evaluation: Evaluation, place: Place) -> Outcome:
+    from leaderboard.evaluate import evaluate
+    from leaderboard.progress import Reporter
+
+    with Reporter(len(evaluation.plan(evaluation.previous()).jobs)) as reporter:
+        return evaluate(evaluation, place.engine, reporter.show)
+
+
+def _report(outcome: Outcome) -> bool:
+
+    for message in outcome.plan.missing_problems:
+        typer.echo(f"warning: {message}", err=True)
+    counts = Counter(row.status for row in outcome.result.rows)
+    said = ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "no rows"
+    typer.echo(
+        f"{outcome.result.entry} on {outcome.result.board}: {len(outcome.added)} judged now, "
+        f"{outcome.plan.good} still good; in all {said}"
+    )
+    typer.echo(f"written to {outcome.path}")
+    waiting = sorted({*outcome.unfinished, *_infra(outcome)})
+    if waiting:
+        typer.echo(f"error: {len(waiting)} kernels have no verdict ({waiting[0]}, …): run it again", err=True)
+    elif outcome.result.profile == "ranked":
+        typer.echo(f"next: kbl record {outcome.path}")
+    return not waiting and not outcome.plan.missing_problems
+
+
+def _infra(outcome: Outcome) -> list[KernelKey]:
+    from kernelbench.rows import Status
+
+    return [row.key for row in outcome.added if row.status is Status.INFRA_ERROR]
+
+
+def _device(engine: str, device: Device) -> str:
+    from leaderboard.evaluate import visible_gpus
+
+    if device is not Device.AUTO:
+        return device.value
+    return "cuda" if engine != "local" or visible_gpus() else "cpu"
+
+
+def _indices(text: str) -> list[int] | None:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isdecimal() for part in parts):
+        raise ValueError(f"--gpus must look like 0,1, got {text!r}")
+    return [int(part) for part in parts] or None

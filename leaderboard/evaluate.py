@@ -1,0 +1,209 @@
+"""The stage `evaluate`: runs what is left of a submission on an engine and keeps the work file complete.
+
+Owns the table of engines, the one place where they are told apart. Never writes `data/`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelbench.figures import gpu_model
+from kernelbench.jobs import Engine, Progress, Settings, Verdict
+from kernelbench.keys import KernelKey
+from kernelbench.problems import Problem, ProblemSet, read_sizes
+from kernelbench.rows import ResultFile, Row, Sizes
+from kernelbench.version import EVALUATOR_VERSION, evaluator_sha256
+
+from leaderboard import store
+from leaderboard.plan import Plan, ProblemKey, Selection, make_plan
+from leaderboard.submission import Submission
+from leaderboard.workfile import WorkFile, utc_now
+
+WORK_ROOT = Path("build/evaluations")
+
+
+class EvaluationError(Exception):
+    """The evaluation cannot go on. The message says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where an evaluation runs: the engine, and the GPU model that its rows must name."""
+
+    engine: Engine
+    gpu: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What is asked for one submission, the same for every run that continues it."""
+
+    submission: Submission
+    problems: Mapping[ProblemKey, Problem]
+    settings: Settings
+    gpu: str
+    selection: Selection = field(default_factory=Selection)
+    recorded: Path | None = None
+    work_root: Path = WORK_ROOT
+
+    @property
+    def path(self) -> Path:
+        """The work file. Profiles other than the board's own get a folder of their own."""
+        blank = self.blank
+        board = blank.board if blank.profile == "ranked" else f"{blank.board}-{blank.profile}"
+        return store.result_path(self.work_root, board, blank.entry)
+
+    @property
+    def blank(self) -> ResultFile:
+        """The result file before its first row."""
+        now = utc_now()
+        return ResultFile(
+            entry=self.submission.entry,
+            submission_sha256=self.submission.sha256,
+            gpu=self.gpu,
+            sizes=self.settings.sizes,
+            profile=self.settings.profile,
+            evaluator_version=EVALUATOR_VERSION,
+            started_at=now,
+            finished_at=now,
+            environments={},
+            rows=(),
+        )
+
+    def previous(self) -> list[ResultFile]:
+        """Read what earlier runs left: the work file first, then the recorded result."""
+        paths = [self.path]
+        if self.recorded is not None and self.settings.profile == "ranked":
+            paths.append(store.recorded_path(self.recorded, self.blank.board, self.blank.entry))
+        return [store.read_result(path) for path in paths if path.is_file()]
+
+    def plan(self, previous: Sequence[ResultFile]) -> Plan:
+        """Say what is left to do after these earlier results."""
+        return make_plan(
+            self.submission.kernels,
+            self.problems,
+            previous=previous,
+            gpu=self.gpu,
+            evaluator_sha256=evaluator_sha256(),
+            selection=self.selection,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended: the plan it carried out, the rows it added, and the file that holds everything."""
+
+    plan: Plan
+    added: tuple[Row, ...]
+    result: ResultFile
+    path: Path
+
+    @property
+    def unfinished(self) -> tuple[KernelKey, ...]:
+        """Kernels of the plan for which the engine gave no verdict."""
+        done = {row.key for row in self.added}
+        return tuple(job.key for job in self.plan.jobs if job.key not in done)
+
+
+def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], None]) -> Outcome:
+    """Judge what is left, writing the work file after each verdict; continue where an earlier run stopped.
+
+    Raises StoreError while another process evaluates the same entry, EvaluationError where the engine
+    runs on another GPU model than the board's.
+    """
+    with store.locked(evaluation.path):
+        previous = evaluation.previous()
+        plan = evaluation.plan(previous)
+        work = WorkFile(evaluation.path, evaluation.blank)
+        work.keep(plan.kept, previous)
+        added = []
+        with work:
+            for verdict in _verdicts(evaluation, engine, plan):
+                row = work.add(verdict)
+                added.append(row)
+                on_row(row)
+        return Outcome(plan=plan, added=tuple(added), result=work.result(), path=work.path)
+
+
+def _verdicts(evaluation: Evaluation, engine: Engine, plan: Plan) -> Iterable[Verdict]:
+    if not plan.jobs:
+        return
+    asked = {job.key for job in plan.jobs}
+    for verdict in engine.run(plan.jobs, evaluation.settings):
+        if verdict.row.key not in asked:
+            raise EvaluationError(f"the engine judged {verdict.row.key}, which was not asked for")
+        if verdict.environment.gpu != evaluation.gpu:
+            raise EvaluationError(
+                f"{verdict.row.key} ran on {verdict.environment.gpu!r}, this evaluation is for "
+                f"{evaluation.gpu!r}; name the device with --device or --gpus"
+            )
+        yield verdict
+
+
+def load_problems(
+    problem_set: ProblemSet, kernels: Iterable[KernelKey], sizes: Sizes
+) -> dict[ProblemKey, Problem]:
+    """Read the problems that the kernels name, at the size asked for; those the set lacks are left out."""
+    table = read_sizes() if sizes == "reduced" else {}
+    wanted = sorted({(key.level, key.problem_id) for key in kernels})
+    known = {(level, i) for level in {level for level, _ in wanted} for i in problem_set.ids(level)}
+    return {key: problem_set.load(*key).reduced(table) for key in wanted if key in known}
+
+
+def visible_gpus(indices: Sequence[int] | None = None) -> list[str]:
+    """Name the GPUs of this machine (those of `indices`), without creating a context on any; [] for none."""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    names = [line.strip() for line in listed.splitlines() if line.strip()]
+    if indices is None:
+        return names
+    if not set(indices) <= set(range(len(names))):
+        raise EvaluationError(f"--gpus must be indices below {len(names)}, got {sorted(indices)}")
+    return [names[index] for index in indices]
+
+
+def _local(device: str, gpus: Sequence[int] | None, progress: Progress | None) -> Place:
+    from kernelbench.engines.local import LocalEngine  # loads what judging needs
+
+    models = {gpu_model(name) for name in visible_gpus(gpus)} if device == "cuda" else {"CPU"}
+    if len(models) != 1:
+        raise EvaluationError(
+            f"one GPU model is needed, found {sorted(models)}; choose with --gpus or --device"
+        )
+    return Place(engine=LocalEngine(gpus=gpus, progress=progress), gpu=models.pop())
+
+
+def _modal(device: str, gpus: Sequence[int] | None, progress: Progress | None) -> Place:
+    from kernelbench.engines.modal import ModalEngine  # needs the extra `modal`
+
+    if device != "cuda" or gpus is not None:
+        raise EvaluationError("the engine modal chooses its own GPUs; leave --device and --gpus out")
+    return Place(engine=ModalEngine(), gpu="H100")
+
+
+ENGINES: dict[str, Callable[[str, Sequence[int] | None, Progress | None], Place]] = {
+    "local": _local,
+    "modal": _modal,
+}
+"""The engines by name: each takes a device (`cuda` or `cpu`), GPU indices and a progress callback."""
+
+
+INSTALL = {"local": "run: pip install '.[evaluate]'", "modal": "run: pip install '.[modal]'"}
+
+
+def open_place(
+    name: str, device: str, *, gpus: Sequence[int] | None = None, progress: Progress | None = None
+) -> Place:
+    """Start the engine of that name; raise EvaluationError where there is none or it cannot be had."""
+    if name not in ENGINES:
+        raise EvaluationError(f"--engine must be one of {', '.join(ENGINES)}, got {name!r}")
+    try:
+        return ENGINES[name](device, gpus, progress)
+    except ImportError as error:
+        raise EvaluationError(f"the engine {name} is not installed ({error}); {INSTALL[name]}") from error

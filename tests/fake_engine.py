@@ -1,0 +1,76 @@
+"""An engine that judges by the first line of a kernel, so that stages can be tested without running kernels.
+
+`# speedup 2.0` is correct and timed; `# status mismatch` ends so; anything else is correct at 1.0.
+Run as a program it is `kbl` with this engine added as `fake`; FAKE_DELAY_S makes each verdict take its time.
+"""
+
+import os
+import re
+import sys
+import time
+
+from kernelbench.jobs import Verdict
+from kernelbench.rows import Environment, Failure, Row, Status, Timing
+from kernelbench.version import evaluator_sha256
+
+GPU = Environment(device="NVIDIA H200", gpu="H200", driver="570.1", cuda="13.0", torch="2.13.0")
+
+
+class FakeEngine:
+    def __init__(self, environment=GPU, delay_s=0.0, evaluator=None):
+        self.environment = environment
+        self.delay_s = delay_s
+        self.evaluator = evaluator or evaluator_sha256()
+        self.judged = []
+
+    def run(self, jobs, settings):
+        for job in jobs:
+            time.sleep(self.delay_s)
+            self.judged.append(str(job.key))
+            yield Verdict(row=judge(job, self.evaluator), environment=self.environment)
+
+
+def judge(job, evaluator):
+    first = job.source.partition("\n")[0]
+    digests = {
+        "key": job.key,
+        "kernel_sha256": job.kernel_sha256,
+        "problem_sha256": job.problem.sha256,
+        "evaluator_sha256": evaluator,
+        "finished_at": "2026-01-01T00:00:00Z",
+        "gpu_seconds": 1.0,
+        "cpu_seconds": 2.0,
+    }
+    if match := re.match(r"# status (\w+)", first):
+        failure = Failure(name="AssertionError", message="differs at [0, 0]")
+        evidence = {"index": [0, 0], "expected": 1.0, "got": 2.0}
+        return Row(**digests, status=Status(match[1]), trials_asked=5, failure=failure, evidence=evidence)
+    match = re.match(r"# speedup ([\d.]+)", first)
+    return timed_row(digests, float(match[1]) if match else 1.0)
+
+
+def timed_row(digests, speedup):
+    return Row(
+        **digests,
+        status=Status.CORRECT,
+        trials_passed=5,
+        trials_asked=5,
+        runtime_ms=timing(1.0 / speedup),
+        reference_ms=timing(1.0),
+        speedup=speedup,
+        speedup_ci95=(speedup * 0.98, speedup * 1.02),
+    )
+
+
+def timing(median):
+    return Timing(median=median, mean=median, std=0.0, min=median, max=median, n=20)
+
+
+if __name__ == "__main__":
+    from leaderboard import evaluate
+    from leaderboard.cli import app
+
+    delay_s = float(os.environ.get("FAKE_DELAY_S", "0"))
+    evaluate.ENGINES["fake"] = lambda *_: evaluate.Place(engine=FakeEngine(delay_s=delay_s), gpu="H200")
+    sys.argv[0] = "kbl"
+    app()
