@@ -1,0 +1,132 @@
+"""GPU vendors, architectures and source dialects as KernelBench names them. Tables and text, no device.
+
+The AMD half is logic that tests cover; it has not yet run on AMD hardware.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Vendor(StrEnum):
+    """Who made the device."""
+
+    NVIDIA = "NVIDIA"
+    AMD = "AMD"
+
+
+NVIDIA_ARCHITECTURES = ("Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Hopper", "Ada", "Blackwell")
+AMD_ARCHITECTURES = ("gfx942", "gfx950")
+
+GPU_ARCHITECTURES: Mapping[str, str] = {
+    "T4": "Turing",
+    "A10G": "Ampere",
+    "A100": "Ampere",
+    "A100-80GB": "Ampere",
+    "L4": "Ada",
+    "L40S": "Ada",
+    "H100": "Hopper",
+    "H200": "Hopper",
+    "B200": "Blackwell",
+    "MI300X": "gfx942",
+    "MI325X": "gfx942",
+    "MI350X": "gfx950",
+    "MI355X": "gfx950",
+}
+"""The architecture of each device that the tools know by name."""
+
+BACKEND_VENDORS: Mapping[str, tuple[Vendor, ...]] = {
+    "cuda": (Vendor.NVIDIA,),
+    "hip": (Vendor.AMD,),
+    "triton": (Vendor.NVIDIA, Vendor.AMD),
+    "tilelang": (Vendor.NVIDIA, Vendor.AMD),
+    "cute": (Vendor.NVIDIA,),
+    "thunderkittens": (Vendor.NVIDIA,),
+}
+"""Whose devices a backend runs on."""
+
+BACKEND_PRECISIONS: Mapping[str, tuple[str, ...]] = {
+    "tilelang": ("fp16", "bf16"),
+    "thunderkittens": ("bf16",),
+}
+"""Backends that KernelBench runs in these precisions only; the first is the default. Others take any."""
+
+_DEVICE_WORDS = re.compile(r"\b(MI\d{3}[AX]?|A100|A10G|H100|H200|B200|L40S|L4|T4)\b")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchitectureSetting:
+    """What a build needs to know of the target: an environment variable and its value."""
+
+    vendor: Vendor
+    variable: str
+    value: str
+
+
+def architecture_setting(names: Sequence[str]) -> ArchitectureSetting:
+    """Turn architecture names into the variable that torch's extension builder reads.
+
+    Raises ValueError for an unknown name, for no name, and for names of two vendors.
+    """
+    known = (*NVIDIA_ARCHITECTURES, *AMD_ARCHITECTURES)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ValueError(f"gpu_arch must be some of {', '.join(known)}; got {list(names)}")
+    vendors = {architecture_vendor(name) for name in names}
+    if len(vendors) > 1:
+        raise ValueError(f"gpu_arch must not mix NVIDIA and AMD architectures, got {list(names)}")
+    vendor = vendors.pop()
+    variable = "TORCH_CUDA_ARCH_LIST" if vendor is Vendor.NVIDIA else "PYTORCH_ROCM_ARCH"
+    return ArchitectureSetting(vendor=vendor, variable=variable, value=";".join(names))
+
+
+def architecture_vendor(name: str) -> Vendor:
+    """Say whose architecture it is; names such as gfx942 are AMD's."""
+    return Vendor.AMD if name.startswith("gfx") else Vendor.NVIDIA
+
+
+def device_vendor(device_name: str) -> Vendor:
+    """Say who made a device from the name its driver gives, such as `AMD Instinct MI300X`."""
+    is_amd = re.search(r"\bAMD\b|\bInstinct\b|\bRadeon\b|\bMI\d{3}", device_name, re.IGNORECASE)
+    return Vendor.AMD if is_amd else Vendor.NVIDIA
+
+
+def gpu_model(device_name: str) -> str:
+    """Give a board's name for a device: `AMD Instinct MI300X OAM` is MI300X; others keep their words."""
+    match = _DEVICE_WORDS.search(device_name)
+    if match is None:
+        return re.sub(r"^(NVIDIA|AMD)\s+", "", device_name).strip().replace(" ", "-")
+    if match[1] == "A100" and "80GB" in device_name:
+        return "A100-80GB"
+    return match[1]
+
+
+def check_backend(backend: str, vendor: Vendor, precision: str | None = None) -> str:
+    """Give why a backend cannot run on a vendor's device in a precision; nothing where it can."""
+    vendors = BACKEND_VENDORS.get(backend)
+    if vendors is None:
+        return f"backend must be one of {', '.join(BACKEND_VENDORS)}; got {backend!r}"
+    if vendor not in vendors:
+        return f"{backend} kernels run on {' and '.join(vendors)} devices, not on {vendor}'s"
+    allowed = BACKEND_PRECISIONS.get(backend)
+    if precision and allowed and precision not in allowed:
+        return f"{backend} kernels are judged in {' or '.join(allowed)}, not in {precision}"
+    return ""
+
+
+_DIALECTS: tuple[tuple[str, str], ...] = (
+    ("hip", r"hip_runtime\.h|hipcc|hipLaunchKernelGGL|\bhipStream_t\b|c10/hip/|ATen/hip/"),
+    ("thunderkittens", r"kittens\.cuh|\bnamespace\s+kittens\b"),
+    ("tilelang", r"\bimport\s+tilelang\b|\bfrom\s+tilelang\b|@\s*T\.prim_func"),
+    ("cute", r"\bimport\s+cutlass\b|\bfrom\s+cutlass\b|cute/tensor\.hpp|cutlass/cutlass\.h"),
+    ("triton", r"@\s*triton\.(?:jit|autotune)|\bimport\s+triton\b|\bfrom\s+triton\b"),
+    ("cuda", r"__global__|cuda_sources\s*=|cuda_runtime\.h"),
+)
+
+
+def recognise_backend(source: str) -> str:
+    """Say what a kernel is written in, by its text; `torch` where nothing else is found. Never a verdict."""
+    return next((name for name, pattern in _DIALECTS if re.search(pattern, source)), "torch")

@@ -1,0 +1,96 @@
+"""What a model is shown: our words, the worked examples, hardware facts, and other people's own prompt files."""
+
+import ast
+import tomllib
+
+import pytest
+from kernelbench.static_check import validate_kernel_static
+
+from leaderboard.prompts import EXAMPLES, PromptOptions, backends, gpu_names
+
+PROBLEM = "class Model:\n    table = {'a': {1}}  # {precision_display}\n"
+MANIFEST = tomllib.loads((EXAMPLES / "manifest.toml").read_text())["examples"]
+
+
+@pytest.mark.parametrize("backend", backends())
+@pytest.mark.parametrize("option", ["zero_shot", "one_shot", "few_shot"])
+def test_every_backend_and_option_asks_for_modelnew_and_leaves_no_hole(backend, option):
+    prompt = PromptOptions(backend=backend, option=option, precision="bf16", gpu_name="H200").render(PROBLEM)
+    assert "{'a': {1}}" in prompt
+    assert "bfloat16" in prompt
+    assert "NVIDIA H200" in prompt
+    assert "ModelNew" in prompt
+    for hole in ("{backend_display}", "{gpu_", "{example_", "{ref_arch_src}", "{examples_block}"):
+        assert hole not in prompt
+
+
+def test_options_show_none_one_and_three_examples():
+    counts = [
+        PromptOptions(option=option).render(PROBLEM).count("class ModelNew(")
+        for option in ("zero_shot", "one_shot", "few_shot")
+    ]
+    assert [0, 1, 3] == counts
+
+
+def test_precision_and_hardware_are_said_only_when_asked_for():
+    prompt = PromptOptions().render(PROBLEM)
+    assert "32-bit" not in prompt
+    assert "TFLOPS" not in prompt
+
+
+@pytest.mark.parametrize("gpu", gpu_names())
+def test_every_device_is_called_by_its_own_vendor(gpu):
+    prompt = PromptOptions(gpu_name=gpu).render(PROBLEM)
+    assert ("AMD" if gpu.startswith("MI") else "NVIDIA") + f" {gpu}" in prompt
+    assert ("NVIDIA" if gpu.startswith("MI") else "AMD") not in prompt
+
+
+def test_a_prompt_file_of_one_s_own_sets_words_and_order(tmp_path):
+    path = tmp_path / "prompts.toml"
+    path.write_text("""
+[shared]
+problem_statement = "Speed this up in {backend_display}."
+instruction = "Answer with ModelNew."
+[backends.cuda]
+backend_display = "CUDA"
+one_shot_new_arch = "cuda/add.py"
+few_shot_examples = []
+[templates.common]
+arch_block = "<{ref_arch_src}>"
+examples_intro = ""
+example_entry_template = ""
+[custom_prompts.backwards]
+components = ["instruction", "arch_block", "problem_statement"]
+""")
+    prompt = PromptOptions(custom="backwards", prompts_toml=path).render("source")
+    assert "Answer with ModelNew.\n\n<source>\n\nSpeed this up in CUDA.\n" == prompt
+    with pytest.raises(ValueError, match="hardware"):
+        PromptOptions(custom="backwards", prompts_toml=path, gpu_name="H100").render("source")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"backend": "fortran"}, {"option": "two_shot"}, {"gpu_name": "H9000"}, {"custom": "none_such"}]
+)
+def test_an_unknown_name_is_answered_with_the_known_ones(wrong):
+    with pytest.raises(ValueError, match="must be one of"):
+        PromptOptions(**wrong).render(PROBLEM)
+
+
+def test_the_manifest_lists_every_example_file_and_no_other():
+    listed = {f"{item['backend']}/{item['name']}.py" for item in MANIFEST}
+    found = {
+        f"{path.parent.name}/{path.name}"
+        for path in EXAMPLES.glob("*/*.py")
+        if path.parent.name != "reference"
+    }
+    assert found == listed
+
+
+@pytest.mark.parametrize("item", MANIFEST, ids=lambda item: f"{item['backend']}-{item['name']}")
+def test_an_example_parses_has_a_reference_and_passes_the_static_checker(item):
+    source = (EXAMPLES / item["backend"] / f"{item['name']}.py").read_text()
+    classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    assert "ModelNew" in classes
+    assert (EXAMPLES / "reference" / f"{item['name']}.py").is_file()
+    valid, errors, _ = validate_kernel_static(source, item["backend"], item.get("precision", "fp32"))
+    assert (True, []) == (valid, errors)
