@@ -1,0 +1,66 @@
+# `make demo` and `make test` need Python 3.11 or newer, make and a C++ compiler; everything else they fetch
+# into .venv, once. `make help` lists the verbs.
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
+DEVELOPMENT := $(VENV)/.development
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+FORMATTED := leaderboard KernelBench/kernelbench scripts tests
+
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: demo test check format check-problems redteam site bless lock clean help
+
+demo: $(RUNTIME)  ## Validate, evaluate on the CPU, and render a board: the whole way in a few minutes
+	$(BIN)/kbl demo
+
+test: $(DEVELOPMENT)  ## Run every test that this machine can run
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+check: $(DEVELOPMENT)  ## Lint, types, layers, workflows and schemas: what the check of a pull request runs
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check $(FORMATTED)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --check-metaschema leaderboard/schemas/*.json
+	$(BIN)/check-jsonschema --schemafile leaderboard/schemas/submission.schema.json submissions/*.json
+	$(BIN)/kbl validate submissions
+	@if [ -d .github/workflows ]; then \
+	  $(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml && \
+	  $(BIN)/zizmor --offline --persona=pedantic .github; fi
+
+format: $(DEVELOPMENT)  ## Bring the code into its format
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format $(FORMATTED)
+
+lock: $(DEVELOPMENT)  ## Write requirements.lock from what .venv holds
+	@{ echo "# Written by make lock; constraints for every extra and group of pyproject.toml."; \
+	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' | LC_ALL=C sort -f; } > requirements.lock.new
+	mv requirements.lock.new requirements.lock
+
+clean:  ## Remove what the other verbs made, and .venv
+	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+
+help:  ## List the verbs
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' Makefile | awk -F '\t' '{ printf "make %-16s %s\n", $$1, $$2 }'
+
+# Torch comes first and by its plain name, so that whatever build the machine's package index offers is taken.
+$(RUNTIME): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed: apt-get install python3, or make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || \
+	  { echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
+	@command -v g++ > /dev/null || { echo "A C++ compiler is missing: apt-get install g++"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade "pip>=25.1"
+	$(PIP) install "$$(grep -i '^torch==' requirements.lock)"
+	$(PIP) install --constraint requirements.lock --editable ".[evaluate]"
+	@touch $@
+
+$(DEVELOPMENT): $(RUNTIME)
+	$(PIP) install --constraint requirements.lock --editable ".[evaluate,github,modal]" --group test --group lint
+	@touch $@
