@@ -39,6 +39,8 @@ architecture = {
 if tiny:
     architecture |= {
         "vocab_size": 128,
+        "bos_token_id": 127,
+        "eos_token_id": 127,
         "hidden_size": 32,
         "num_layers": 2,
         "attention_types": [[["global", "local"], 1]],

@@ -36,7 +36,15 @@ architecture = {
     "tie_word_embeddings": True,
 }
 if tiny:
-    architecture |= {"vocab_size": 128, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_inner": 64}
+    architecture |= {
+        "vocab_size": 128,
+        "bos_token_id": 127,
+        "eos_token_id": 127,
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 2,
+        "n_inner": 64,
+    }
 vocab_size = architecture["vocab_size"]
 
 
