@@ -1,0 +1,87 @@
+"""The verbs `check` (without any secret, beside the author's code) and `report` (from main, writes the comment).
+
+Both judge the pull request by the same inspection; `report` uses nothing that the first run made.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from leaderboard.comment import Report, stage_of
+from leaderboard.github.event import Runner, at, checked_head, commit_sha, pull_number
+from leaderboard.github.host import Host, Pull
+from leaderboard.github.inspect import Inspection, inspect_pull
+from leaderboard.github.say import Voice, log
+from leaderboard.github.settings import EvaluationSettings
+from leaderboard.inert import annotation, code_span
+
+_BEYOND_CHECKING = ("running", "done", "failed")
+
+
+def run_check(host: Host, runner: Runner) -> bool:
+    """Print what stands against the pull request, as annotations; give whether nothing does."""
+    if runner.event_name != "pull_request":
+        log(f"nothing to compare for the event {runner.event_name}")
+        return True
+    number = pull_number(at(runner.payload, "pull_request", "number"))
+    head_sha = commit_sha(at(runner.payload, "pull_request", "head", "sha"))
+    inspection = inspect_pull(host, host.pull(number), head_sha)
+    for problem in inspection.problems:
+        sys.stdout.write(annotation("error", problem, path=inspection.path) + "\n")
+    log(_in_words(inspection))
+    return not inspection.problems
+
+
+def run_report(host: Host, runner: Runner, settings: EvaluationSettings) -> None:
+    """Say in the comment how the check of a head stands, unless an evaluation of that head has begun."""
+    checked = checked_head(runner)
+    pull = host.pull_of_head(checked.owner, checked.branch, checked.head_sha)
+    if pull is None or pull.base_ref != settings.base_ref:
+        log("no open pull request has this head: nothing to say")
+        return
+    shown, of_head = stage_of(host.comment(pull.number))
+    if of_head == checked.head_sha and shown in _BEYOND_CHECKING:
+        log(f"an evaluation of this head is {shown} already: nothing to say")
+        return
+    inspection = inspect_pull(host, pull, checked.head_sha)
+    if inspection.change.kind == "code":
+        log("no entry is sent: nothing to say")
+        return
+    earlier = of_head if shown == "done" else ""
+    report = _report(inspection, settings, earlier) if checked.finished else _validating(pull, checked.head_sha)
+    Voice(host=host, runner=runner).report(pull.number, report)
+
+
+def _in_words(inspection: Inspection) -> str:
+    if inspection.problems:
+        return f"{len(inspection.problems)} problems"
+    kinds = {"code": "no entry is sent", "withdrawal": "entries are withdrawn", "entry": "one valid entry is sent"}
+    return kinds[inspection.change.kind]
+
+
+def _validating(pull: Pull, head_sha: str) -> Report:
+    return Report(state="validating", head_sha=head_sha)
+
+
+def _report(inspection: Inspection, settings: EvaluationSettings, earlier: str) -> Report:
+    if inspection.problems:
+        remark = "Mend what follows and push again; `kbl validate` lists the same on your machine."
+        return Report(
+            state="invalid", head_sha=inspection.head_sha, problems=inspection.problems, remark=remark
+        )
+    submission = inspection.submission
+    if submission is None:
+        return Report(
+            state="nothing", head_sha=inspection.head_sha, remark="This withdraws entries; a maintainer decides."
+        )
+    remark = f"A maintainer starts the evaluation with the label {code_span(settings.label)}."
+    if earlier:
+        remark += f" The evaluation of {code_span(earlier[:12])} does not count for this commit."
+    return Report(
+        state="waiting",
+        head_sha=inspection.head_sha,
+        entry=submission.entry,
+        display_name=submission.display_name,
+        kernels=len(submission.kernels),
+        remark=remark,
+    )

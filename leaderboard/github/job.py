@@ -1,0 +1,46 @@
+"""The job that the gate hands to the evaluation: an entry at a commit, and its bytes. A folder of two files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaderboard.github.event import commit_sha
+from leaderboard.store import StoreError, read_strictly, write_atomically
+from leaderboard.submission import Submission, load
+
+_FILE = "job.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationJob:
+    """One evaluation, bound to a commit and to the file's content."""
+
+    pull: int
+    head_sha: str
+    entry: str
+    blob_sha: str
+    submission_sha256: str
+
+
+def write_job(folder: Path, job: EvaluationJob, raw: bytes) -> None:
+    """Write the job and the submission's bytes as they were named."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{job.entry}.json").write_bytes(raw)
+    write_atomically(folder / _FILE, json.dumps(dataclasses.asdict(job), indent=2, sort_keys=True) + "\n")
+
+
+def read_job(folder: Path) -> tuple[EvaluationJob, Submission]:
+    """Read a job and its submission; raise StoreError where the two do not belong together."""
+    values = read_strictly(folder / _FILE, max_bytes=10_000)
+    try:
+        job = EvaluationJob(**values)
+        commit_sha(job.head_sha)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{folder / _FILE}: not a job: {error}") from error
+    submission = load(folder / f"{Path(job.entry).name}.json")
+    if submission.sha256 != job.submission_sha256:
+        raise StoreError(f"{folder}: the submission is not the one that the job names")
+    return job, submission
