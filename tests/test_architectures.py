@@ -10,7 +10,6 @@ from kernelbench.architectures import (
     architecture_vendor,
     check_backend,
     device_vendor,
-    gpu_model,
     recognise_backend,
 )
 
@@ -37,21 +36,14 @@ def test_mixed_unknown_and_no_architectures_are_refused(names):
         architecture_setting(names)
 
 
-@pytest.mark.parametrize(
-    ("device", "vendor", "model"),
-    [
-        ("AMD Instinct MI300X OAM", Vendor.AMD, "MI300X"),
-        ("AMD Instinct MI355X", Vendor.AMD, "MI355X"),
-        ("NVIDIA H100 80GB HBM3", Vendor.NVIDIA, "H100"),
-        ("NVIDIA A100-SXM4-80GB", Vendor.NVIDIA, "A100-80GB"),
-        ("NVIDIA A100-SXM4-40GB", Vendor.NVIDIA, "A100"),
-        ("NVIDIA H200", Vendor.NVIDIA, "H200"),
-        ("NVIDIA L4", Vendor.NVIDIA, "L4"),
-        ("NVIDIA GeForce RTX 4090", Vendor.NVIDIA, "GeForce-RTX-4090"),
-    ],
-)
-def test_a_driver_s_name_gives_vendor_and_model(device, vendor, model):
-    assert (vendor, model) == (device_vendor(device), gpu_model(device))
+@pytest.mark.parametrize("device", ["AMD Instinct MI300X OAM", "AMD Radeon PRO W7900", "Instinct MI250X"])
+def test_an_amd_device_is_known_by_its_driver_s_name(device):
+    assert Vendor.AMD is device_vendor(device)
+
+
+@pytest.mark.parametrize("device", ["NVIDIA H100 80GB HBM3", "NVIDIA GeForce RTX 4090", "Tesla T4"])
+def test_an_nvidia_device_is_known_by_its_driver_s_name(device):
+    assert Vendor.NVIDIA is device_vendor(device)
 
 
 def test_every_device_with_hardware_facts_has_an_architecture_of_its_vendor():

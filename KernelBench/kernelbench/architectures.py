@@ -54,8 +54,6 @@ BACKEND_PRECISIONS: Mapping[str, tuple[str, ...]] = {
 }
 """Backends that KernelBench runs in these precisions only; the first is the default. Others take any."""
 
-_DEVICE_WORDS = re.compile(r"\b(MI\d{3}[AX]?|A100|A10G|H100|H200|B200|L40S|L4|T4)\b")
-
 
 @dataclass(frozen=True, kw_only=True)
 class ArchitectureSetting:
@@ -92,16 +90,6 @@ def device_vendor(device_name: str) -> Vendor:
     """Say who made a device from the name its driver gives, such as `AMD Instinct MI300X`."""
     is_amd = re.search(r"\bAMD\b|\bInstinct\b|\bRadeon\b|\bMI\d{3}", device_name, re.IGNORECASE)
     return Vendor.AMD if is_amd else Vendor.NVIDIA
-
-
-def gpu_model(device_name: str) -> str:
-    """Give a board's name for a device: `AMD Instinct MI300X OAM` is MI300X; others keep their words."""
-    match = _DEVICE_WORDS.search(device_name)
-    if match is None:
-        return re.sub(r"^(NVIDIA|AMD)\s+", "", device_name).strip().replace(" ", "-")
-    if match[1] == "A100" and "80GB" in device_name:
-        return "A100-80GB"
-    return match[1]
 
 
 def check_backend(backend: str, vendor: Vendor, precision: str | None = None) -> str:
