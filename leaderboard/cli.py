@@ -11,6 +11,7 @@ COMMAND_MODULES = (
     # and imports what is heavy inside its functions: `kbl --help` loads them all.
     "validate",
     "evaluate",
+    "record",
 )
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

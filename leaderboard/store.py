@@ -117,11 +117,26 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the only right to write `path`; raise StoreError where another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StoreError(f"{path}: another process is writing it; wait for it or stop it") from error
+        _lock(stream.fileno(), path)
         yield
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold the only right to write under `folder`, leaving no file behind; else as `locked`."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _lock(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StoreError(f"{path}: another process is writing it; wait for it or stop it") from error
 
 
 def _line(value: Any) -> str:

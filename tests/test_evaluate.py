@@ -10,7 +10,13 @@ import sys
 import time
 from pathlib import Path
 
-from leaderboard import store
+import pytest
+from fake_engine import GPU, FakeEngine
+from kernelbench.jobs import Settings
+from kernelbench.problems import ProblemSet
+
+from leaderboard import store, submission
+from leaderboard.evaluate import Evaluation, EvaluationError, evaluate, load_problems
 
 PROGRAM = Path(__file__).with_name("fake_engine.py")
 PROBLEMS = 60
@@ -167,12 +173,6 @@ def test_an_unknown_engine_is_named_with_the_choices(tmp_path):
 
 
 def test_a_device_of_another_model_than_the_boards_stops_the_evaluation(tmp_path):
-    from fake_engine import GPU, FakeEngine
-    from kernelbench.jobs import Settings
-    from kernelbench.problems import ProblemSet
-
-    from leaderboard import submission
-    from leaderboard.evaluate import Evaluation, EvaluationError, evaluate, load_problems
 
     loaded = submission.load(write_submission(tmp_path, problems=1))
     evaluation = Evaluation(

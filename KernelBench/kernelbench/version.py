@@ -8,7 +8,16 @@ from pathlib import Path
 
 EVALUATOR_VERSION = "0.1.0"
 
-_NOT_JUDGING = {"__init__.py", "scores.py", "figures.py", "compat.py", "static_check.py", "architectures.py"}
+_NOT_JUDGING = {
+    "__init__.py",
+    "architectures.py",
+    "baselines.py",
+    "compat.py",
+    "figures.py",
+    "problem_check.py",
+    "scores.py",
+    "static_check.py",
+}
 
 
 @cache
