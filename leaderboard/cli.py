@@ -10,6 +10,7 @@ COMMAND_MODULES = (
     # One line a module of `leaderboard.commands`, in the order of the help. Each has `register(app)`
     # and imports what is heavy inside its functions: `kbl --help` loads them all.
     "validate",
+    "doctor",
     "evaluate",
     "record",
 )

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+from leaderboard.doctor import BROWSERS
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

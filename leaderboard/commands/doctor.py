@@ -1,0 +1,27 @@
+"""`kbl doctor`: prints what this machine can do, what it lacks, and how to get it."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor")(doctor_command)
+
+
+def doctor_command() -> None:
+    """Say what this machine can do and what is missing. Exit status 1 where it cannot even run the demo."""
+    from leaderboard.doctor import abilities, examine
+
+    findings = []
+    for finding in examine():
+        findings.append(finding)
+        typer.echo(f"{'ok' if finding.ok else 'missing':8}{finding.name:16}{finding.found}")
+        if not finding.ok:
+            typer.echo(f"{'':24}for {finding.need}: {finding.mend}")
+    typer.echo("\nThis machine can")
+    able = abilities(findings)
+    for what, can in able.items():
+        typer.echo(f"  {'yes' if can else 'no ':4}{what}")
+    raise typer.Exit(0 if list(able.values())[1] else 1)

@@ -1,0 +1,224 @@
+"""What this machine can do, what it lacks, and how to get it. Looks only; installs and changes nothing.
+
+What needs torch or untested system calls is asked of a child process, so that its failure is a finding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+WALLS = ("ipc", "mount", "network", "no-new-privileges", "pid", "seccomp", "uid", "uts")
+"""The walls around a candidate that `kernelbench.sandbox` can raise, and the pid namespace around them."""
+
+_GIB = 2**30
+_TORCH_PROBE = """
+import json, torch
+facts = {"version": torch.__version__, "cuda": torch.version.cuda, "devices": []}
+if torch.cuda.is_available():
+    facts["devices"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    from kernelbench import memory
+    try:
+        memory.create(2 << 20, "cuda")
+        facts["handles"] = ""
+    except memory.HandlesRefused as error:
+        facts["handles"] = str(error) or "refused"
+print(json.dumps(facts))
+"""
+_WALLS_PROBE = """
+import json, os
+from kernelbench import sandbox
+inside = sandbox.enter_pid_namespace()
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+else:
+    walls = sandbox.confine(sandbox.Cell(uid=sandbox.FIRST_UID))
+    print(json.dumps(walls + ["pid"] * inside), flush=True)
+    os._exit(0)
+"""
+
+
+class Need(StrEnum):
+    """What a finding is needed for."""
+
+    ALL = "everything"
+    CPU = "evaluation on the CPU"
+    GPU = "evaluation on a GPU"
+    TESTS = "the browser tests"
+    TRUST = "isolation of untrusted kernels"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at; `mend` says how to get what is missing."""
+
+    name: str
+    found: str
+    ok: bool
+    need: Need
+    mend: str = ""
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything, in the order in which it is needed."""
+    for probe in PROBES:
+        yield from probe()
+
+
+def abilities(findings: list[Finding]) -> Mapping[str, bool]:
+    """Say what the machine can do, from what was found."""
+    lacking = {finding.need for finding in findings if not finding.ok}
+    base = Need.ALL not in lacking
+    return {
+        "validate submissions, aggregate results, render the site": base,
+        "evaluate on the CPU at reduced sizes (make demo)": base and Need.CPU not in lacking,
+        "evaluate on a GPU": base and not lacking & {Need.CPU, Need.GPU},
+        "confine untrusted kernels behind every wall": base and Need.TRUST not in lacking,
+    }
+
+
+def _python() -> Iterator[Finding]:
+    fine = sys.version_info >= (3, 11)
+    found = f"{platform.python_version()} at {sys.executable}"
+    yield Finding(name="Python", found=found, ok=fine, need=Need.ALL, mend="apt-get install python3")
+
+
+def _torch() -> Iterator[Finding]:
+    facts = _torch_facts()
+    version = facts.get("version")
+    found = f"{version}, built for {facts['cuda'] or 'the CPU'}" if version else facts["error"]
+    yield Finding(name="torch", found=found, ok=bool(version), need=Need.CPU, mend="make demo installs it")
+    devices = facts.get("devices", [])
+    yield Finding(
+        name="CUDA device",
+        found=", ".join(devices) or "none that torch can use",
+        ok=bool(devices),
+        need=Need.GPU,
+        mend="evaluate with --engine modal, or on a machine with an NVIDIA GPU and a CUDA build of torch",
+    )
+    if devices:
+        refused = facts.get("handles", facts.get("error", ""))
+        yield Finding(
+            name="memory handles",
+            found=refused or "shared as file descriptors",
+            ok=not refused,
+            need=Need.TRUST,
+            mend="none needed: outputs travel through host memory, more slowly",
+        )
+
+
+def _driver() -> Iterator[Finding]:
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    found = _first_line(query) if shutil.which("nvidia-smi") else ""
+    mend = "install NVIDIA's driver, 580 or newer, on the host"
+    yield Finding(name="NVIDIA driver", found=found or "none", ok=bool(found), need=Need.GPU, mend=mend)
+
+
+def _nvcc() -> Iterator[Finding]:
+    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    path = shutil.which("nvcc") or shutil.which("nvcc", path=f"{home}/bin")
+    mend = "install the CUDA toolkit of torch's CUDA version, and put nvcc on PATH or set CUDA_HOME"
+    yield Finding(name="nvcc", found=path or "none", ok=path is not None, need=Need.GPU, mend=mend)
+
+
+def _triton() -> Iterator[Finding]:
+    yield _module("triton", Need.GPU, "it comes with CUDA builds of torch")
+
+
+def _ninja() -> Iterator[Finding]:
+    yield _module("ninja", Need.CPU, "pip install ninja")
+
+
+def _compiler() -> Iterator[Finding]:
+    path = shutil.which("g++")
+    found = _first_line([path, "--version"]) if path else "none"
+    mend = "apt-get install g++"
+    yield Finding(name="C++ compiler", found=found, ok=path is not None, need=Need.CPU, mend=mend)
+
+
+def _browser() -> Iterator[Finding]:
+    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    mend = "apt-get install chromium"
+    yield Finding(name="browser", found=path or "none", ok=path is not None, need=Need.TESTS, mend=mend)
+
+
+def _walls() -> Iterator[Finding]:
+    answer = _ask(_WALLS_PROBE)
+    standing = answer if isinstance(answer, list) else []
+    lacking = [wall for wall in WALLS if wall not in standing]
+    found = f"{len(WALLS) - len(lacking)} of {len(WALLS)} stand"
+    if lacking:
+        found += f"; lacking {', '.join(lacking)}"
+    mend = "run as root, in a container with CAP_SYS_ADMIN; until then evaluate only kernels that you trust"
+    yield Finding(name="walls", found=found, ok=not lacking, need=Need.TRUST, mend=mend)
+    found = "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"
+    mend = "run as root, so that kernels run as another user"
+    yield Finding(name="user", found=found, ok=os.geteuid() == 0, need=Need.TRUST, mend=mend)
+
+
+def _room() -> Iterator[Finding]:
+    memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    disk = shutil.disk_usage(Path.cwd()).free
+    for name, free, wanted in (("free memory", memory, 4 * _GIB), ("free disk", disk, 8 * _GIB)):
+        mend = f"free at least {wanted // _GIB} GiB"
+        found = f"{free / _GIB:.1f} GiB"
+        yield Finding(name=name, found=found, ok=free >= wanted, need=Need.CPU, mend=mend)
+
+
+PROBES: tuple[Callable[[], Iterator[Finding]], ...] = (
+    _python,
+    _torch,
+    _driver,
+    _nvcc,
+    _triton,
+    _ninja,
+    _compiler,
+    _browser,
+    _walls,
+    _room,
+)
+
+
+@cache
+def _torch_facts() -> Mapping[str, Any]:
+    if find_spec("torch") is None:
+        return {"error": "not installed"}
+    answer = _ask(_TORCH_PROBE)
+    return answer if isinstance(answer, dict) else {"error": "installed, but it does not start", "cuda": None}
+
+
+def _ask(program: str) -> object:
+    """Run a probe in a process of its own; None where it fails."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+        )
+        return json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, OSError, ValueError):
+        return None
+
+
+def _first_line(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    except (subprocess.TimeoutExpired, OSError):
+        return ""
+    return done.stdout.partition("\n")[0].strip() if done.returncode == 0 else ""
+
+
+def _module(name: str, need: Need, mend: str) -> Finding:
+    there = find_spec(name) is not None
+    return Finding(name=name, found="installed" if there else "none", ok=there, need=need, mend=mend)
