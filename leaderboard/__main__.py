@@ -2,4 +2,5 @@
 
 from leaderboard.cli import app
 
-app(prog_name="kbl")
+if __name__ == "__main__":
+    app(prog_name="kbl")
