@@ -11,8 +11,12 @@ COMMAND_MODULES = (
     # and imports what is heavy inside its functions: `kbl --help` loads them all.
     "validate",
     "doctor",
+    "plan",
+    "site",
     "evaluate",
     "record",
+    "generate",
+    "standings",
 )
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

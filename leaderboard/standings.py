@@ -18,13 +18,17 @@ THRESHOLDS = (1.0, 1.5, 2.0)
 class Scores:
     """Scores over one level, or over all ranked levels. `problems` is the fixed denominator of every rate.
 
+    They are those of sample 0; `pass_at_k` alone is over all samples.
+
     `geomean_speedup` is over the `geomean_n` correct kernels (None where there are none);
-    `deployed_speedup` over all problems, of max(1, speedup) where correct and 1 elsewhere.
+    `deployed_speedup` over the `ranked_problems`, of max(1, speedup) where correct and 1 elsewhere. These
+    are the problems less those that a trivial answer satisfies; every other figure is over all problems.
     `fast` maps p to the share of all problems correct with speedup >= p (fast@p);
     `straddling` maps p to how many correct kernels have p inside their interval.
     """
 
     problems: int
+    ranked_problems: int
     submitted: int
     compiled: int
     correct: int
@@ -43,7 +47,9 @@ class Scores:
 class Standing:
     """One entry's line on a board. `rank` is shared by entries that cannot be told apart.
 
-    `unranked_because` says why there is no rank: a baseline, an incomplete evaluation, a withdrawal.
+    `unranked_because` says why there is no rank: a baseline, an incomplete evaluation. `failures` counts
+    the kernels of sample 0 on ranked levels by status, with `missing` for problems without one. `result`
+    holds the rows of kernels that the submission still has.
     """
 
     entry: str

@@ -1,0 +1,65 @@
+"""`kbl plan`: what an evaluation would still have to do, without doing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("plan")(plan_command)
+
+
+def plan_command(  # noqa: PLR0913  # one option a choice
+    paths: Annotated[list[Path], typer.Argument(help="Submission files.")],
+    *,
+    gpu: Annotated[str, typer.Option(help="GPU model of the board; CPU for a machine without one.")] = "H100",
+    reduced: Annotated[bool, typer.Option("--reduced", help="Reduced sizes, as on a CPU.")] = False,
+    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
+    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
+    sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
+    data: Annotated[Path, typer.Option(help="Recorded results, reused where still good.")] = Path("data"),
+    work: Annotated[Path, typer.Option(help="Folder of the work files.")] = Path("build/evaluations"),
+) -> None:
+    """List the kernels that `kbl evaluate` would judge: those without a row that is still good.
+
+    Exit status: 0 listed, 1 a file cannot be read or names a problem that the set lacks.
+    """
+    from kernelbench.jobs import Settings
+    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+
+    from leaderboard import submission
+    from leaderboard.commands.evaluate import selection_of
+    from leaderboard.evaluate import Evaluation, load_problems
+    from leaderboard.store import StoreError
+
+    fine = True
+    sizes: Literal["full", "reduced"] = "reduced" if reduced or gpu == "CPU" else "full"
+    for path in paths:
+        try:
+            loaded = submission.load(path)
+            evaluation = Evaluation(
+                submission=loaded,
+                problems=load_problems(ProblemSet(problems or DEFAULT_ROOT), loaded.kernels, sizes),
+                settings=Settings(sizes=sizes),
+                gpu=gpu,
+                selection=selection_of(level, only, sample),
+                recorded=data,
+                work_root=work,
+            )
+            plan = evaluation.plan(evaluation.previous())
+        except (submission.InvalidSubmissionError, StoreError, ValueError, OSError) as error:
+            typer.echo(f"error: {path}: {error}", err=True)
+            fine = False
+            continue
+        for job in plan.jobs:
+            typer.echo(f"{job.key} {job.problem.name}")
+        for message in plan.missing_problems:
+            typer.echo(f"warning: {message}", err=True)
+        fine = fine and not plan.missing_problems
+        typer.echo(f"{path}: {len(plan.jobs)} to judge on {evaluation.blank.board}, {plan.good} still good")
+    raise typer.Exit(0 if fine else 1)

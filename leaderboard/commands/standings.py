@@ -1,0 +1,61 @@
+"""`kbl standings`: the boards as a table, Markdown, CSV or JSON."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How standings are printed."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("standings")(standings_command)
+
+
+def standings_command(
+    *,
+    gpu: Annotated[str, typer.Option(help="Only this board: H100, CPU-reduced. All where left out.")] = "",
+    data: Annotated[Path, typer.Option(help="Folder of the recorded results.")] = Path("data"),
+    submissions: Annotated[Path, typer.Option(help="Folder of the submissions.")] = Path("submissions"),
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+) -> None:
+    """Show who stands where. A `~` marks a share that a measurement's uncertainty could change.
+
+    Exit status: 0 shown, 1 a file is broken or there is no such board.
+    """
+    from leaderboard import tables
+    from leaderboard.boards import load_boards
+    from leaderboard.store import StoreError
+    from leaderboard.submission import InvalidSubmissionError
+
+    try:
+        boards = load_boards(data, submissions)
+    except (StoreError, InvalidSubmissionError) as error:
+        raise _failed(str(error)) from error
+    chosen = [board for board in boards if gpu in ("", board.name)]
+    if gpu and not chosen:
+        known = ", ".join(board.name for board in boards) or "none"
+        raise _failed(f"--gpu must be one of the boards ({known}), got {gpu!r}")
+    if output is Format.CSV:
+        typer.echo(tables.as_csv(chosen), nl=False)
+    elif output is Format.JSON:
+        typer.echo(tables.as_json(chosen))
+    else:
+        style = "simple" if output is Format.TABLE else "github"
+        typer.echo(tables.as_table(chosen, style) or f"no results under {data}")
+
+
+def _failed(message: str) -> typer.Exit:
+    typer.echo(f"error: {message}", err=True)
+    return typer.Exit(1)
