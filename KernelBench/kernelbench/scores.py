@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import cast
 
 import numpy as np
@@ -139,9 +140,15 @@ def _resampled_means(gains: Gains) -> Gains:
     problems = gains.shape[1]
     if problems == 0:
         return np.zeros((RESAMPLES, gains.shape[0]))
+    return cast(Gains, _weights(problems) @ gains.T / problems)
+
+
+@cache
+def _weights(problems: int) -> Gains:
+    """How often each problem was drawn, one resample a line."""
     generator = np.random.default_rng(SEED)
-    weights = generator.multinomial(problems, np.full(problems, 1 / problems), size=RESAMPLES)
-    return cast(Gains, weights @ gains.T / problems)
+    drawn = generator.multinomial(problems, np.full(problems, 1 / problems), size=RESAMPLES)
+    return drawn.astype(np.float64)
 
 
 def _share(hits: int, count: int) -> float:
