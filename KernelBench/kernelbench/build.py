@@ -1,0 +1,365 @@
+"""Building apart from judging: a pool of processes without a GPU that compile kernels into a private cache.
+
+Trusted side. It never imports a kernel: every build is a confined process, and what that process leaves is
+looked at, copied and made read-only here. A kernel's cache is its own, so none can reach another's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from functools import cache as cached
+from pathlib import Path
+from typing import IO, Any
+
+from kernelbench import sandbox
+from kernelbench.build_child import COLLECTED, OUTCOME
+from kernelbench.build_store import ForeignFile, Store
+from kernelbench.jobs import Job
+from kernelbench.sources import SourceFacts, recognise
+
+CACHE_VARIABLE = "KERNELBENCH_CACHE"
+MAX_LOG_CHARACTERS = 16 * 1024
+
+_POLL_S = 0.05
+_MEMORY_EVERY_S = 1.0
+_OUTCOME_BYTES = 1 << 20
+_WORKERS_PER_CORE = 0.75
+_PASSED_ON = ("PATH", "LANG", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "LD_LIBRARY_PATH", "THUNDERKITTENS_ROOT")
+
+
+class BuildStatus(StrEnum):
+    """How a build ended. `unknown`: the source could not be executed without a GPU, so judge it on one."""
+
+    BUILT = "built"
+    NOT_NEEDED = "not_needed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """What came of one job: `cache` is the folder that the candidate reads, `log` the log's end."""
+
+    status: BuildStatus
+    cache: Path | None = None
+    log: str = ""
+    message: str = ""
+    cpu_seconds: float = 0.0
+    seconds: float = 0.0
+    reused: bool = False
+
+
+class Builder:
+    """A pool that builds jobs in advance. Use as a context manager; leaving it ends what still runs."""
+
+    def __init__(
+        self,
+        *,
+        cache_root: Path | None = None,
+        workers: int | None = None,
+        arch: str | None = None,
+        timeout_s: float = 600.0,
+        memory_gb: float = 16.0,
+    ) -> None:
+        """Set up the pool.
+
+        `arch` is a value for TORCH_CUDA_ARCH_LIST such as `9.0a`; by default that of this machine's first
+        GPU, empty where there is none. `memory_gb` limits one build, all its processes together.
+        """
+        self.arch = local_arch() if arch is None else arch
+        self.workers = workers or max(1, round((os.cpu_count() or 1) * _WORKERS_PER_CORE))
+        self._timeout_s = timeout_s
+        self._memory_bytes = int(memory_gb * 2**30)
+        self._store = Store(cache_root or default_cache_root())
+        self._toolchain = toolchain_sha256(self.arch)
+        self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="build")
+        self._slots = list(range(self.workers))
+        self._lock = threading.Lock()
+        self._submitted: dict[str, Future[Built]] = {}
+        self._closing = threading.Event()
+
+    def __enter__(self) -> Builder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the pool: builds that run are killed, those that wait are cancelled."""
+        self._closing.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def submit(self, job: Job) -> Future[Built]:
+        """Build a job's extensions; done at once where the source needs none or they are in the cache."""
+        facts = recognise(job.source)
+        name = self._name(job, facts)
+        with self._lock:
+            if name not in self._submitted:
+                self._submitted[name] = self._start(job, facts, name)
+            return self._submitted[name]
+
+    def _name(self, job: Job, facts: SourceFacts) -> str:
+        """Name the job's folder in the cache; what is built late may hang on the problem's sizes too."""
+        parts = [job.kernel_sha256, self._toolchain, *([job.problem.sha256] if facts.builds_late else [])]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    def _start(self, job: Job, facts: SourceFacts, name: str) -> Future[Built]:
+        future: Future[Built] = Future()
+        if not facts.needs_build:
+            future.set_result(Built(status=BuildStatus.NOT_NEEDED))
+            return future
+        known = self._store.read(name)
+        if known is not None:
+            future.set_result(_from_summary(known, self._store.folder(name)))
+            return future
+        return self._pool.submit(self._build, job, facts, name)
+
+    def _build(self, job: Job, facts: SourceFacts, name: str) -> Built:
+        self._store.open()
+        with self._lock:
+            slot = self._slots.pop()
+        uid = _uid_of(slot)
+        try:
+            with self._store.workspace(uid) as work:
+                run = self._run(job, facts, work, uid)
+                return self._conclude(run, name, work, uid)
+        finally:
+            if uid is not None:
+                sandbox.kill_all([], uid)
+            with self._lock:
+                self._slots.append(slot)
+
+    def _run(self, job: Job, facts: SourceFacts, work: Path, uid: int | None) -> _Run:
+        capability = [int(part) for part in re.findall(r"(\d+)\.(\d+)", self.arch)[0]] if self.arch else None
+        request = {
+            "work": str(work),
+            "uid": uid or os.getuid(),
+            "memory_bytes": 0,
+            "file_bytes": 1 << 30,
+            "readable": [str(path) for path in _readable()],
+            "environment": _environment(),
+            "arch": self.arch,
+            "capability": capability,
+            "builds_late": facts.builds_late,
+            "source": job.source,
+            "problem": job.problem.sized_source if facts.builds_late else "",
+        }
+        with (self._store.root / "work" / f"{work.name}.log").open("w+b") as log:
+            Path(log.name).unlink()
+            return self._wait(_spawn(request, log), log, uid)
+
+    def _wait(self, process: subprocess.Popen[bytes], log: IO[bytes], uid: int | None) -> _Run:
+        """Wait for a build within its limits; kill it and all it started where it breaks one."""
+        started = time.monotonic()
+        memory_at = started + _MEMORY_EVERY_S
+        stopped = ""
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            now = time.monotonic()
+            if pid:
+                break
+            if now - started > self._timeout_s:
+                stopped = f"the build took longer than {self._timeout_s:.0f} s"
+            elif self._closing.is_set():
+                stopped = "the build was cancelled"
+            elif now > memory_at:
+                memory_at = now + _MEMORY_EVERY_S
+                used = sandbox.resident_bytes(sandbox.descendants(process.pid))
+                if used > self._memory_bytes:
+                    stopped = f"the build took more than {self._memory_bytes / 2**30:.0f} GiB of memory"
+            if stopped:
+                sandbox.kill_all(sandbox.descendants(process.pid), uid)
+                _, status, usage = os.wait4(process.pid, 0)
+                break
+            time.sleep(_POLL_S)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return _Run(
+            stopped=stopped,
+            exit_code=process.returncode,
+            log=_tail(log),
+            cpu_seconds=usage.ru_utime + usage.ru_stime,
+            seconds=time.monotonic() - started,
+        )
+
+    def _conclude(self, run: _Run, name: str, work: Path, uid: int | None) -> Built:
+        """Turn a run into its outcome; what could end otherwise another time is not kept."""
+        spent = Built(
+            status=BuildStatus.UNKNOWN,
+            log=_readable_log(run.log, work),
+            cpu_seconds=run.cpu_seconds,
+            seconds=run.seconds,
+        )
+        if run.stopped:
+            status = BuildStatus.UNKNOWN if self._closing.is_set() else BuildStatus.FAILED
+            return replace(spent, status=status, message=run.stopped)
+        outcome = _read_outcome(work / OUTCOME)
+        if outcome is None:
+            message = f"the build process ended with {run.exit_code} before its outcome"
+            return replace(spent, status=BuildStatus.UNKNOWN, message=message)
+        error, compile_error = outcome
+        built = replace(spent, log=_readable_log(error, work) if error else spent.log)
+        if compile_error:
+            built = replace(built, status=BuildStatus.FAILED, message="the extension does not compile")
+        elif not error or any((work / COLLECTED).glob("*/*.so")):
+            built = replace(built, status=BuildStatus.BUILT)
+        else:
+            built = replace(built, message="the source could not be executed without a GPU")
+        try:
+            summary = {**asdict(built), "cache": None}
+            folder = self._store.publish(name, work / COLLECTED, uid or os.getuid(), summary)
+        except ForeignFile as foreign:
+            return replace(built, status=BuildStatus.FAILED, message=str(foreign))
+        return replace(built, cache=folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    stopped: str
+    exit_code: int
+    log: str
+    cpu_seconds: float
+    seconds: float
+
+
+def default_cache_root() -> Path:
+    """Where builds are kept: KERNELBENCH_CACHE, or a folder of the user's own cache."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen) if chosen else Path.home() / ".cache" / "kernelbench" / "builds"
+
+
+@cached
+def local_arch() -> str:
+    """Give this machine's first GPU as TORCH_CUDA_ARCH_LIST takes it; empty where there is none.
+
+    From Hopper on it carries the `a` without which the newest instructions (wgmma) do not assemble.
+    """
+    chosen = os.environ.get("TORCH_CUDA_ARCH_LIST")
+    if chosen:
+        return chosen
+    line = _first_line(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "--id=0"])
+    match = re.fullmatch(r"(\d+)\.(\d+)", line.strip())
+    if match is None:
+        return ""
+    return match[0] + ("a" if int(match[1]) >= 9 else "")
+
+
+@cached
+def toolchain_sha256(arch: str) -> str:
+    """Digest what a build hangs on beside the kernel: interpreter, PyTorch, compilers, target, this code."""
+    here = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for command in (
+        [os.environ.get("CXX", "c++"), "--version"],
+        ["nvcc", "--version"],
+        ["ninja", "--version"],
+    ):
+        digest.update(_output(command))
+    try:
+        torch_version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch_version = ""
+    digest.update(f"{sys.version}\n{torch_version}\n{arch}\n".encode())
+    for path in sorted([*here.glob("build*.py"), here / "extensions.py", here / "headers.py"]):
+        digest.update(path.read_bytes())
+    for path in sorted(path for path in (here / "include").rglob("*") if path.is_file()):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _spawn(request: dict[str, Any], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    package_root = str(Path(__file__).resolve().parent.parent)
+    paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kernelbench.build_child"],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **_LEAN},
+    )
+    assert process.stdin is not None  # noqa: S101 (asked for above)
+    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(json.dumps(request).encode())
+    return process
+
+
+_LEAN = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _environment() -> dict[str, str]:
+    """The kernel's environment while it builds: the tools' paths, no GPU, few threads, nothing else."""
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    interpreter = str(Path(sys.executable).parent)  # where a virtual environment keeps ninja
+    passed["PATH"] = os.pathsep.join([interpreter, passed.get("PATH", os.defpath)])
+    return {**passed, **_LEAN, "MAX_JOBS": "4", "LC_ALL": "C.UTF-8"}
+
+
+def _readable() -> list[Path]:
+    """Folders that the confined process must be able to read: the interpreter, the packages, the toolkit."""
+    toolkit = shutil.which("nvcc")
+    named = [sys.prefix, sys.base_prefix, *sys.path, os.environ.get("CUDA_HOME", "")]
+    named += [str(Path(toolkit).resolve().parent.parent)] if toolkit else []
+    here = Path(__file__).resolve().parent
+    folders = {Path(path).resolve() for path in named if path and Path(path).is_dir()}
+    return sorted({folder for folder in folders | {here} if folder != Path("/")})
+
+
+def _uid_of(slot: int) -> int | None:
+    """A uid for each of a builder's slots, apart from those of candidates; None without root."""
+    if os.geteuid() != 0:
+        return None
+    builds = sandbox.UIDS // 2
+    return sandbox.FIRST_UID + builds + (os.getpid() * 37 + slot) % builds
+
+
+def _read_outcome(path: Path) -> tuple[str, bool] | None:
+    """Read what the build says of itself: its error, and whether that came from the compiler."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            outcome = json.loads(file.read(_OUTCOME_BYTES))
+        return str(outcome["error"]), bool(outcome["compile_error"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _from_summary(summary: dict[str, Any], folder: Path) -> Built:
+    known = {name: summary[name] for name in ("log", "message", "seconds") if name in summary}
+    return Built(**known, status=BuildStatus(summary["status"]), cache=folder, reused=True)
+
+
+def _tail(log: IO[bytes]) -> str:
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(0, size - 4 * MAX_LOG_CHARACTERS))
+    return log.read(4 * MAX_LOG_CHARACTERS).decode("utf-8", "replace")
+
+
+def _readable_log(text: str, work: Path) -> str:
+    """Shorten a log for people: no folders of this machine, no endless command lines, the end kept."""
+    text = re.sub(re.escape(str(work)) + r"(?:/scratch/[^/\s]+/(?:slim|full))?/?", "", text)
+    lines = (line if len(line) <= 400 else line[:400] + " …" for line in text.splitlines())
+    return "\n".join(lines)[-MAX_LOG_CHARACTERS:]
+
+
+def _first_line(command: list[str]) -> str:
+    return (_output(command).decode("utf-8", "replace").splitlines() or [""])[0]
+
+
+def _output(command: list[str]) -> bytes:
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=30).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return b""
