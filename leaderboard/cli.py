@@ -17,6 +17,7 @@ COMMAND_MODULES = (
     "record",
     "generate",
     "standings",
+    "ci",
 )
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

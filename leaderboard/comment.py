@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kernelbench.rows import Row, Status
+
 from leaderboard.inert import code_span, fence, one_line
 from leaderboard.standings import Scores, Standing
 
@@ -48,7 +49,7 @@ LABELS: Mapping[State, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of the evaluation as the host reports it: its name and queued, in_progress, success or failure."""
+    """One step of the evaluation as the host reports it: queued, in_progress, success or failure."""
 
     name: str
     status: str
@@ -78,7 +79,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Everything the comment says. `display_name` and `problems` are untrusted; `links` maps a kernel to a URL."""
+    """What the comment says. `display_name` and `problems` are untrusted; `links` maps kernels to URLs."""
 
     state: State
     head_sha: str
@@ -111,7 +112,7 @@ def add_notice(body: str, notice: str) -> str:
 
 
 def stage_of(body: str) -> tuple[str, str]:
-    """Read back which state a comment of ours shows and for which head; two empty texts where it says none."""
+    """Read back which state a comment of ours shows, for which head; two empty texts where it says none."""
     match = _STAGE.search(body)
     return (match[1], match[2]) if match else ("", "")
 
@@ -121,7 +122,9 @@ def status_line(report: Report) -> tuple[str, str]:
     outcome = report.outcome
     if report.state == "done" and outcome is not None and outcome.standing is not None:
         scores = outcome.standing.overall
-        text = f"{scores.correct} of {scores.problems} correct, deployed speedup {scores.deployed_speedup:.3f}"
+        text = (
+            f"{scores.correct} of {scores.problems} correct, deployed speedup {scores.deployed_speedup:.3f}"
+        )
         return "success", text
     states = {"invalid": "failure", "failed": "error", "nothing": "success", "done": "success"}
     return states.get(report.state, "pending"), one_line(TITLES[report.state].partition(" ")[2], 140)
@@ -191,7 +194,9 @@ def _scores(outcome: Outcome) -> str:
 
 def _rank(outcome: Outcome, standing: Standing) -> str:
     low, high = standing.deployed_ci95
-    interval = f"deployed speedup {standing.overall.deployed_speedup:.3f}× (95 % interval {low:.3f}-{high:.3f})"
+    interval = (
+        f"deployed speedup {standing.overall.deployed_speedup:.3f}× (95 % interval {low:.3f}-{high:.3f})"
+    )
     if standing.rank is None:
         why = one_line(standing.unranked_because, 200) or "it is not ranked"
         return f"No rank on the {code_span(outcome.board)} board: {code_span(why, 200)}; {interval}."

@@ -1,7 +1,7 @@
 """Untrusted text made harmless for Markdown and for logs. Owns escaping alone; decides nothing about content.
 
-In Markdown everything untrusted goes into a code span or a fence: there GitHub reads no mention, no reference,
-no link, no HTML and no emphasis. In a log every line gets a prefix, so that none can be a runner's command.
+In Markdown everything untrusted goes into a code span or a fence: there GitHub reads no mention, no
+reference, no link, no HTML. In a log every line gets a prefix, so that none can be a runner's command.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ def shorten(text: str, limit: int) -> str:
 
 
 def visible(text: str) -> str:
-    """Drop what a reader cannot see: terminal sequences, controls, surrogates, direction and zero-width marks."""
+    """Drop what no reader sees: terminal sequences, controls, surrogates, direction and zero-width marks."""
     plain = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    kept = (c for c in plain if c in _KEPT_CONTROLS or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
+    kept = (
+        c for c in plain if c in _KEPT_CONTROLS or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")
+    )
     return "".join(kept)
 
 
@@ -48,7 +50,7 @@ def code_span(text: str, limit: int = 100) -> str:
 
 
 def fence(text: str, limit: int = 2000) -> str:
-    """Give a Markdown code block that holds the end of the text, fenced longer than any run of backticks in it."""
+    """Give a code block that holds the end of the text, fenced longer than any run of backticks in it."""
     end = visible(text[-4 * limit :])
     body = end if len(end) <= limit else ELLIPSIS + end[-(limit - 1) :]
     ticks = "`" * max(3, _longest_run(body) + 1)
@@ -56,7 +58,7 @@ def fence(text: str, limit: int = 2000) -> str:
 
 
 def log_text(text: str, limit: int = 4000) -> str:
-    """Give text for a log: every line prefixed, `##[` taken apart, so that a runner reads no command in it."""
+    """Give text for a log: lines prefixed, `##[` taken apart, so that a runner reads no command in it."""
     body = shorten(visible(text[: 4 * limit]), limit).replace("##[", "## [")
     return "\n".join(LOG_PREFIX + line for line in _lines(body))
 

@@ -29,7 +29,7 @@ class ChangedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What the pull request is: other work (`code`), one entry sent, or entries withdrawn; and what is wrong."""
+    """What the pull request is: other work (`code`), an entry sent, or entries withdrawn; what is wrong."""
 
     kind: Kind
     path: str = ""
@@ -39,7 +39,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Sender:
-    """The pull request's author: the host's number of the account, its name and its role in the repository."""
+    """The pull request's author: number of the account, its name and its role in the repository."""
 
     id: int
     login: str
@@ -65,7 +65,12 @@ def judge_mode(path: str, mode: str | None) -> list[str]:
     """Require a plain file: a symlink, a submodule or an executable is refused."""
     if mode == REGULAR_FILE:
         return []
-    kinds = {"120000": "a symbolic link", "160000": "a submodule", "100755": "an executable file", None: "missing"}
+    kinds = {
+        "120000": "a symbolic link",
+        "160000": "a submodule",
+        "100755": "an executable file",
+        None: "missing",
+    }
     found = kinds.get(mode, f"of mode {mode}")
     return [f"{one_line(path)} must be a plain file (mode {REGULAR_FILE}), it is {found}"]
 
@@ -75,7 +80,7 @@ def judge_rights(path: str, sender: Sender, owners: Iterable[int]) -> list[str]:
     if sender.role in WRITERS or sender.id in set(owners):
         return []
     return [
-        f"{one_line(path)} is on the board already and only those who sent it, or maintainers, may change it; "
+        f"{one_line(path)} is on the board already; those who sent it, or maintainers, may change it: "
         "send your own entry under another file name"
     ]
 
@@ -92,7 +97,7 @@ def _strays(files: Sequence[ChangedFile]) -> list[str]:
     strays = [path for file in files for path in _paths(file) if not _is_place_of_entries(path)]
     shown = ", ".join(one_line(path) for path in strays[:5])
     more = f" and {len(strays) - 5} more" if len(strays) > 5 else ""
-    text = f"a pull request that sends an entry changes submissions/<entry>.json alone; it also changes {shown}{more}"
+    text = f"to send an entry, change submissions/<entry>.json alone; this also changes {shown}{more}"
     return [text] if strays else []
 
 
@@ -102,7 +107,7 @@ def _is_place_of_entries(path: str) -> bool:
 
 def _renames(sent: Sequence[ChangedFile]) -> list[str]:
     return [
-        f"{one_line(file.path)} was renamed; withdraw the old entry in one pull request, send the new one in another"
+        f"{one_line(file.path)} was renamed; withdraw the old entry first, then send the new one"
         for file in sent
         if file.previous_path and file.status in ("renamed", "copied")
     ]

@@ -1,4 +1,4 @@
-"""The verbs `check` (without any secret, beside the author's code) and `report` (from main, writes the comment).
+"""The verbs `check` (no secret, beside the author's code) and `report` (from main, writes the comment).
 
 Both judge the pull request by the same inspection; `report` uses nothing that the first run made.
 """
@@ -48,14 +48,20 @@ def run_report(host: Host, runner: Runner, settings: EvaluationSettings) -> None
         log("no entry is sent: nothing to say")
         return
     earlier = of_head if shown == "done" else ""
-    report = _report(inspection, settings, earlier) if checked.finished else _validating(pull, checked.head_sha)
+    report = (
+        _report(inspection, settings, earlier) if checked.finished else _validating(pull, checked.head_sha)
+    )
     Voice(host=host, runner=runner).report(pull.number, report)
 
 
 def _in_words(inspection: Inspection) -> str:
     if inspection.problems:
         return f"{len(inspection.problems)} problems"
-    kinds = {"code": "no entry is sent", "withdrawal": "entries are withdrawn", "entry": "one valid entry is sent"}
+    kinds = {
+        "code": "no entry is sent",
+        "withdrawal": "entries are withdrawn",
+        "entry": "one valid entry is sent",
+    }
     return kinds[inspection.change.kind]
 
 
@@ -72,7 +78,9 @@ def _report(inspection: Inspection, settings: EvaluationSettings, earlier: str) 
     submission = inspection.submission
     if submission is None:
         return Report(
-            state="nothing", head_sha=inspection.head_sha, remark="This withdraws entries; a maintainer decides."
+            state="nothing",
+            head_sha=inspection.head_sha,
+            remark="This withdraws entries; a maintainer decides.",
         )
     remark = f"A maintainer starts the evaluation with the label {code_span(settings.label)}."
     if earlier:

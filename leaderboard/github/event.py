@@ -20,7 +20,7 @@ class EventError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """The runner's own facts: where the API is, which repository, which run, and the token for the API."""
+    """The runner's own facts: where the API is, which repository, which run, and the API's token."""
 
     api_url: str
     server_url: str
@@ -46,7 +46,7 @@ class Runner:
 
 @dataclass(frozen=True, kw_only=True)
 class StartRequest:
-    """Somebody asks for an evaluation: of which pull request, at which commit, who, and how (label or dispatch)."""
+    """Somebody asks for an evaluation: of which pull request, at which commit, who, by label or by hand."""
 
     pull: int
     head_sha: str
@@ -75,7 +75,9 @@ def read_runner(environment: Mapping[str, str] = os.environ) -> Runner:
     except (KeyError, OSError, ValueError) as error:
         raise EventError(f"not on a runner: {type(error).__name__} {error}") from error
     if not _REPOSITORY.fullmatch(repository) or not isinstance(payload, dict):
-        raise EventError(f"GITHUB_REPOSITORY must be owner/name with a payload that is an object, got {repository!r}")
+        raise EventError(
+            f"GITHUB_REPOSITORY must be owner/name with a payload that is an object, got {repository!r}"
+        )
     return Runner(
         api_url=urls[0],
         server_url=urls[1],

@@ -19,7 +19,7 @@ from leaderboard.inert import code_span
 
 
 class RefusedError(Exception):
-    """The evaluation may not start. The message is Markdown of our own, with untrusted parts in code spans."""
+    """The evaluation may not start. The message is our own Markdown, untrusted parts in code spans."""
 
 
 def run_gate(host: Host, runner: Runner, settings: EvaluationSettings, out: Path) -> bool:
@@ -86,7 +86,9 @@ def _check_still_merged(host: Host, pull: Pull) -> None:
     for name, file in there.items():
         now = on_base.get(name)
         if FOLDER + name in sent and (now is None or now.sha != file.sha):
-            raise RefusedError("The merged entry has been changed or withdrawn since, so nothing was started.")
+            raise RefusedError(
+                "The merged entry has been changed or withdrawn since, so nothing was started."
+            )
 
 
 def _check_kind(inspection: Inspection) -> None:
@@ -118,7 +120,9 @@ def _start(voice: Voice, inspection: Inspection, settings: EvaluationSettings, o
     )
     write_job(out, job, inspection.raw)
     write_outputs(voice.runner, {"pull": job.pull, "head_sha": job.head_sha})
-    remark = f"{len(submission.kernels)} kernels on {code_span(settings.board)}; the steps appear here as they go."
+    remark = (
+        f"{len(submission.kernels)} kernels on {code_span(settings.board)}; the steps appear here as they go."
+    )
     voice.report(
         job.pull,
         Report(

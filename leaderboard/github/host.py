@@ -65,8 +65,8 @@ class TreeFile:
 @contextmanager
 def telling_host_errors() -> Iterator[None]:
     """Turn the client's many exceptions into HostError."""
-    import github  # noqa: PLC0415 - heavy
-    import requests  # noqa: PLC0415 - heavy
+    import github
+    import requests
 
     try:
         yield
@@ -90,7 +90,7 @@ def _telling(
 
 def connect(api_url: str, repository: str, token: str, *, retries: int) -> Host:
     """Give the repository's host. Makes no call yet."""
-    import github  # noqa: PLC0415 - heavy
+    import github
 
     retry = github.GithubRetry(
         total=retries,
@@ -131,7 +131,7 @@ class Host:
 
     @_telling
     def changes(self, base_ref: str, head_sha: str) -> list[ChangedFile]:
-        """List what the commit changes against the base, by the commit's name, so that no push can alter it."""
+        """List what the commit changes against the base, by its name, so that no push can alter it."""
         return [
             ChangedFile(path=file.filename, status=file.status, previous_path=file.previous_filename)
             for file in self._repository.compare(base_ref, head_sha).files
@@ -159,8 +159,8 @@ class Host:
 
     @_telling
     def role(self, login: str) -> str:
-        """Give a person's role (admin, maintain, write, triage, read or a custom name); `none` for a stranger."""
-        import github  # noqa: PLC0415 - heavy
+        """Give a person's role: admin, maintain, write, triage, read, a custom one; `none` for strangers."""
+        import github
 
         try:
             return self._repository.get_collaborator_role_name(login)
@@ -169,11 +169,13 @@ class Host:
 
     @_telling
     def owners(self, path: str, base_ref: str) -> frozenset[int]:
-        """Give the account numbers of those whose merged pull requests brought the file as it is on main."""
+        """Give the account numbers of those whose merged pull requests brought the file."""
         commits = self._repository.get_commits(sha=base_ref, path=path)
         newest = [commit for commit, _ in zip(commits, range(OWNING_COMMITS), strict=False)]
         pulls = [pull for commit in newest for pull in commit.get_pulls()]
-        return frozenset(pull.user.id for pull in pulls if pull.merged_at is not None and pull.base.ref == base_ref)
+        return frozenset(
+            pull.user.id for pull in pulls if pull.merged_at is not None and pull.base.ref == base_ref
+        )
 
     @_telling
     def comment(self, number: int) -> str:
@@ -196,7 +198,7 @@ class Host:
     @_telling
     def remove_label(self, number: int, name: str) -> None:
         """Take a label off; fine where it is gone already."""
-        import github  # noqa: PLC0415 - heavy
+        import github
 
         try:
             self._repository.get_pull(number).remove_from_labels(name)

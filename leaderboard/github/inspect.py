@@ -1,4 +1,4 @@
-"""A pull request at one commit, read as data and judged. Fetches blobs by name; checks nothing out, runs nothing."""
+"""A pull request at one commit, read as data and judged. Checks nothing out, runs nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leaderboard.validate import Mistake, check_bytes
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """What a commit of a pull request holds: the kind of change, the entry when it is fine, else the problems."""
+    """What a commit of a pull request holds: the kind of change, the entry if fine, else the problems."""
 
     pull: Pull
     head_sha: str

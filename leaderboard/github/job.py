@@ -1,4 +1,4 @@
-"""The job that the gate hands to the evaluation: an entry at a commit, and its bytes. A folder of two files."""
+"""The job that the gate hands to the evaluation: an entry at a commit and its bytes, in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `progress`: keeps the comment up to date while the evaluation's job runs, by the host's own account.
+"""The verb `progress`: keeps the comment up to date while the evaluation runs, by the host's own account.
 
 It holds no secret and reads nothing that the evaluation writes.
 """

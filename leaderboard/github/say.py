@@ -1,4 +1,4 @@
-"""Says where a pull request stands: the sticky comment, the commit status, the label and the log, all as one."""
+"""Says where a pull request stands: sticky comment, commit status, label and log, all as one."""
 
 from __future__ import annotations
 

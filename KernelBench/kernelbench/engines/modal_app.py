@@ -1,0 +1,51 @@
+"""The Modal app: one image an epoch, and what runs in it. Settings alone; the work is in `worker`.
+
+No function has a secret, a network, a volume or a right on the workspace. Both take and give JSON text.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import modal
+
+from kernelbench.engines import epoch
+from kernelbench.problems import DEFAULT_ROOT
+
+REMOTE_ROOT = PurePosixPath("/opt/KernelBench")
+JUDGE_TIMEOUT_S = 3600
+START_TIMEOUT_S = 900
+RETRIES = 1
+"""Modal's own retries, of a container that crashed: `worker` never raises, so nothing else fails."""
+
+image = (
+    modal.Image.from_registry(epoch.BASE_IMAGE, add_python=epoch.PYTHON)
+    .apt_install(*epoch.SYSTEM_PACKAGES)
+    .uv_pip_install(*epoch.PACKAGES, uv_version=epoch.UV)
+    .env({"PYTHONPATH": str(REMOTE_ROOT), "KERNELBENCH_EPOCH": epoch.EPOCH, "CXX": "g++-13"})
+    .add_local_dir(DEFAULT_ROOT, str(REMOTE_ROOT), ignore=["**/__pycache__", "**/*.egg-info"])
+)
+
+app = modal.App(f"kernelbench-leaderboard-{epoch.EPOCH.replace('.', '-')}", include_source=False)
+
+
+@app.function(
+    image=image,
+    gpu=f"{epoch.GPU}!",  # without the mark the platform may hand out a larger device
+    cpu=(8.0, 16.0),
+    memory=(32 * 1024, 96 * 1024),
+    timeout=JUDGE_TIMEOUT_S,
+    startup_timeout=START_TIMEOUT_S,
+    retries=modal.Retries(max_retries=RETRIES, initial_delay=1.0),
+    max_containers=epoch.MAX_GPUS,
+    scaledown_window=2,
+    single_use_containers=True,
+    block_network=True,
+    restrict_modal_access=True,
+    _experimental_restrict_output=True,
+)
+def judge_kernels(request: str) -> str:
+    """Judge the kernels of a request on one GPU."""
+    from kernelbench.engines.worker import judge
+
+    return judge(request, gpu=epoch.GPU)

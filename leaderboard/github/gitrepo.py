@@ -1,0 +1,121 @@
+"""Commits files to a branch of the host with plain git, in a clone of its own. Knows no format and no API.
+
+The token travels in the environment of the git process alone: never on a command line, never in a file.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaderboard.inert import one_line
+
+BOT_NAME = "github-actions[bot]"
+BOT_MAIL = "41898282+github-actions[bot]@users.noreply.github.com"
+ATTEMPTS = 6
+GIT_TIMEOUT_S = 300.0
+
+
+class GitError(Exception):
+    """git failed; the message holds the end of what it said."""
+
+
+class LostRaceError(GitError):
+    """Somebody else pushed first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remote:
+    """A branch on the host: where git reaches it, the branch that a new one starts from, and the token."""
+
+    url: str
+    ref: str
+    start_ref: str
+    token: str = ""
+
+
+def commit_to_remote(
+    remote: Remote, change: Callable[[Path], str], *, sleep: Callable[[float], None] = time.sleep
+) -> bool:
+    """Let `change` work in a fresh clone and push what it changed; give whether anything was.
+
+    `change` gets the clone's folder and gives the commit's message. When somebody else pushes
+    first, it is called again on the branch as it then is: it must work from what it finds there.
+    """
+    for attempt in range(ATTEMPTS):
+        with tempfile.TemporaryDirectory(prefix="kbl-publish-") as name:
+            clone = Path(name) / "clone"
+            try:
+                return _commit_once(remote, change, clone)
+            except LostRaceError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        sleep(0.2 * 2**attempt)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def fetch_folder(remote: Remote, folder: str, into: Path) -> bool:
+    """Bring a folder of the remote branch into a work tree; False where there is no such branch."""
+    if not _branch_exists(remote):
+        return False
+    _git(remote, "-C", str(into), "fetch", "--depth=1", remote.url, f"refs/heads/{remote.ref}")
+    _git(remote, "-C", str(into), "checkout", "FETCH_HEAD", "--", folder)
+    return True
+
+
+def _commit_once(remote: Remote, change: Callable[[Path], str], clone: Path) -> bool:
+    start = remote.ref if _branch_exists(remote) else remote.start_ref
+    _git(remote, "clone", "--quiet", "--depth=1", "--branch", start, "--", remote.url, str(clone))
+    message = change(clone)
+    _git(remote, "-C", str(clone), "add", "--all")
+    if not _git(remote, "-C", str(clone), "status", "--porcelain"):
+        return False
+    who = ["-c", f"user.name={BOT_NAME}", "-c", f"user.email={BOT_MAIL}"]
+    _git(remote, "-C", str(clone), *who, "commit", "--quiet", "--no-verify", "-m", message)
+    try:
+        _git(remote, "-C", str(clone), "push", "--quiet", "origin", f"HEAD:refs/heads/{remote.ref}")
+    except GitError as error:
+        if any(
+            word in str(error) for word in ("fetch first", "non-fast-forward", "cannot lock ref", "rejected")
+        ):
+            raise LostRaceError(str(error)) from error
+        raise
+    return True
+
+
+def _branch_exists(remote: Remote) -> bool:
+    return bool(_git(remote, "ls-remote", "--heads", remote.url, f"refs/heads/{remote.ref}"))
+
+
+def _git(remote: Remote, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=GIT_TIMEOUT_S,
+        env=_environment(remote),
+        check=False,
+    )
+    if done.returncode:
+        raise GitError(f"git {arguments[0]} failed: {one_line(done.stderr[-600:], 600)}")
+    return done.stdout.strip()
+
+
+def _environment(remote: Remote) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    settings = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    if remote.token:
+        basic = b64encode(f"x-access-token:{remote.token}".encode()).decode()
+        settings |= {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"http.{remote.url}.extraHeader",
+            "GIT_CONFIG_VALUE_0": f"Authorization: Basic {basic}",
+        }
+    return kept | settings
