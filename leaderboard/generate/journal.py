@@ -1,0 +1,103 @@
+"""The journal of a run: one line of JSON an event, so that tokens and money are counted whatever happens.
+
+Append-only. The kernels' own files say what is finished; the journal says what it took and what was given up.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelbench.keys import KernelKey
+
+from leaderboard.generate.models import Reply
+from leaderboard.workfile import utc_now
+
+NAME = "generation.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """What a run took so far, over every time it was started. `cost_usd` covers `priced` of the replies."""
+
+    replies: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    priced: int = 0
+
+
+class Journal:
+    """Appends events of several threads to one file; reads back what earlier runs left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self._lock = threading.Lock()
+
+    def add(self, event: str, key: KernelKey, **facts: Any) -> None:
+        """Append one event; it is on disk before this returns."""
+        line = json.dumps({"at": utc_now(), "event": event, "key": str(key), **facts}, ensure_ascii=False)
+        with self._lock:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as stream:
+                # A line that a kill cut off is closed first, so that this one stays readable.
+                torn = stream.tell() > 0 and not _ends_with_newline(self.path)
+                stream.write(("\n" if torn else "").encode() + line.encode() + b"\n")
+
+    def add_reply(self, key: KernelKey, reply: Reply, *, turn: int) -> None:
+        """Note an answer's tokens and cost, before anything is made of it."""
+        self.add(
+            "reply",
+            key,
+            turn=turn,
+            finish_reason=reply.finish_reason,
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            cost_usd=reply.cost_usd,
+            seconds=round(reply.seconds, 3),
+        )
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Read every whole line; one that a kill cut off is passed over."""
+        if not self.path.exists():
+            return
+        for line in self.path.read_text("utf-8", errors="replace").splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event
+
+    def given_up(self) -> dict[KernelKey, str]:
+        """List samples whose answers held no kernel, however often asked, with the reason."""
+        found = {
+            KernelKey.parse(event["key"]): str(event["reason"])
+            for event in self.events()
+            if event.get("event") == "given_up"
+        }
+        return dict(sorted(found.items()))
+
+    def totals(self) -> Totals:
+        """Add up what the run took."""
+        replies = [event for event in self.events() if event.get("event") == "reply"]
+        costs = [event["cost_usd"] for event in replies if event.get("cost_usd") is not None]
+        return Totals(
+            replies=len(replies),
+            retries=sum(event.get("event") == "retry" for event in self.events()),
+            prompt_tokens=sum(event.get("prompt_tokens", 0) for event in replies),
+            completion_tokens=sum(event.get("completion_tokens", 0) for event in replies),
+            cost_usd=float(sum(costs)),
+            priced=len(costs),
+        )
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("rb") as stream:
+        stream.seek(-1, 2)
+        return stream.read(1) == b"\n"

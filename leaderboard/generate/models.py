@@ -1,0 +1,242 @@
+"""Talks to language models: any OpenAI-compatible server directly, others through LiteLLM where installed.
+
+Owns single requests, and what they cost. Never repeats one, and never looks into an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+if TYPE_CHECKING:
+    import httpx
+
+Message = Mapping[str, str]
+"""`{"role": "user", "content": "…"}`."""
+
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+_TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+_ALL_IN_VAIN = frozenset({401, 403, 404, 405})
+
+SERVERS: Mapping[str, tuple[str, str]] = {
+    "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "anthropic": ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+    "google": ("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "deepseek": ("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    "together": ("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    "fireworks": ("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    "openrouter": ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "groq": ("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "xai": ("https://api.x.ai/v1", "XAI_API_KEY"),
+    "local": ("http://localhost:8000/v1", "LOCAL_API_KEY"),
+    "sglang": ("http://localhost:30000/v1", "SGLANG_API_KEY"),
+    "vllm": ("http://localhost:8000/v1", "VLLM_API_KEY"),
+}
+"""Servers by the names of KernelBench's `server_type`: base URL, and the variable that holds the key."""
+
+
+class ModelError(Exception):
+    """The model cannot be asked for this sample. `fatal` where no other sample would fare better."""
+
+    def __init__(self, message: str, *, fatal: bool = False) -> None:
+        self.fatal = fatal
+        super().__init__(message)
+
+
+class TransientError(Exception):
+    """The server may answer if asked again, after `retry_after_s` where it said so."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """One answer and what it took. `cost_usd` is None where nobody knows the price."""
+
+    text: str
+    finish_reason: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+class Model(Protocol):
+    """Anything that answers messages once. Raises TransientError or ModelError."""
+
+    def complete(self, messages: Sequence[Message]) -> Reply:
+        """Ask once and give the answer."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """US dollars a million tokens."""
+
+    prompt: float
+    completion: float
+
+    def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Give what a request of this size costs."""
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenAIModel:
+    """A model behind an OpenAI-compatible server. `parameters` go into every request as they are."""
+
+    name: str
+    base_url: str
+    api_key: str = field(default="", repr=False)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float = 600.0
+    price: Price | None = None
+
+    def complete(self, messages: Sequence[Message]) -> Reply:
+        """Ask once; the whole answer must arrive within `timeout_s`."""
+        body = {"model": self.name, "messages": list(messages), **self.parameters}
+        started = time.monotonic()
+        status, headers, content = self._post(body, started + self.timeout_s)
+        if status != 200:
+            raise _status_error(status, headers, content)
+        return self._reply(content, time.monotonic() - started)
+
+    @cached_property
+    def _client(self) -> httpx.Client:
+        """One client for all threads: a new one for each request would load every certificate again."""
+        import httpx
+
+        return httpx.Client(timeout=self.timeout_s, limits=httpx.Limits(max_connections=None))
+
+    def _post(self, body: Mapping[str, Any], deadline: float) -> tuple[int, Mapping[str, str], bytes]:
+        import httpx
+
+        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        url = f"{self.base_url.rstrip('/')}/chat/completions"
+        content = bytearray()
+        try:
+            with self._client.stream("POST", url, json=body, headers=headers) as response:
+                for part in response.iter_bytes():
+                    content += part
+                    if time.monotonic() > deadline:
+                        raise TransientError(f"the answer was not complete after {self.timeout_s:g} s")
+                    if len(content) > MAX_ANSWER_BYTES:
+                        raise TransientError(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
+                return response.status_code, response.headers, bytes(content)
+        except httpx.TransportError as error:
+            raise TransientError(f"{type(error).__name__}: {error}") from error
+        except httpx.InvalidURL as error:
+            raise ModelError(f"the base URL {self.base_url!r} is none: {error}", fatal=True) from error
+
+    def _reply(self, content: bytes, seconds: float) -> Reply:
+        try:
+            data = json.loads(content)
+            choice = data["choices"][0]
+            text = choice["message"].get("content") or ""
+            usage = data.get("usage") or {}
+            prompt, completion = (
+                int(usage.get("prompt_tokens") or 0),
+                int(usage.get("completion_tokens") or 0),
+            )
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise TransientError(f"the answer is no chat completion: {error!r}") from error
+        cost = self.price.cost_usd(prompt, completion) if self.price else usage.get("cost")
+        return Reply(
+            text=str(text).encode("utf-8", "replace").decode(),  # JSON may smuggle in lone surrogates
+            finish_reason=str(choice.get("finish_reason") or ""),
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cost_usd=float(cost) if isinstance(cost, int | float) else None,
+            seconds=seconds,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiteLLMModel:
+    """A model that LiteLLM knows by name, for servers that do not speak OpenAI's protocol."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float = 600.0
+    price: Price | None = None
+
+    def complete(self, messages: Sequence[Message]) -> Reply:
+        """Ask once."""
+        litellm = import_litellm()
+        transient = (
+            litellm.exceptions.RateLimitError,
+            litellm.exceptions.InternalServerError,
+            litellm.exceptions.ServiceUnavailableError,
+            litellm.exceptions.Timeout,
+            litellm.exceptions.APIConnectionError,
+        )
+        started = time.monotonic()
+        try:
+            answer = litellm.completion(
+                model=self.name,
+                messages=list(messages),
+                timeout=self.timeout_s,
+                num_retries=0,
+                **self.parameters,
+            )
+        except transient as error:
+            raise TransientError(str(error)) from error
+        except litellm.exceptions.APIError as error:
+            raise ModelError(str(error)) from error
+        usage = answer.usage
+        if self.price:
+            cost: float | None = self.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        else:
+            cost = cast(dict[str, Any], getattr(answer, "_hidden_params", {})).get("response_cost")
+        return Reply(
+            text=answer.choices[0].message.content or "",
+            finish_reason=answer.choices[0].finish_reason or "",
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cost_usd=cost,
+            seconds=time.monotonic() - started,
+        )
+
+
+def import_litellm() -> Any:
+    """Import LiteLLM; raise ModelError with the way to get it where it is missing."""
+    try:
+        import litellm
+    except ImportError as error:
+        message = "LiteLLM is not installed; run: pip install litellm, or give --base-url"
+        raise ModelError(message, fatal=True) from error
+    return litellm
+
+
+def api_key(variable: str) -> str:
+    """Read a key from the environment; empty where it is not set, as local servers ask for none."""
+    return os.environ.get(variable, "")
+
+
+def _status_error(status: int, headers: Mapping[str, str], content: bytes) -> Exception:
+    said = content[:300].decode("utf-8", "replace").strip()
+    message = f"HTTP {status}: {said}"
+    if status in _TRANSIENT_STATUSES or status >= 500:
+        return TransientError(message, _retry_after_s(headers.get("retry-after", "")))
+    return ModelError(message, fatal=status in _ALL_IN_VAIN)
+
+
+def _retry_after_s(text: str) -> float | None:
+    """Read a Retry-After header: seconds or a date."""
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return None

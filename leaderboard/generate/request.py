@@ -1,0 +1,205 @@
+"""What a person asks of `generate`, in plain values, turned into a run that is ready to start.
+
+The one place where names (of servers, backends, devices, problems) become objects.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelbench.compat import RunFolder
+from kernelbench.jobs import Job, Settings
+from kernelbench.problems import DEFAULT_ROOT, ProblemSet, read_sizes
+from kernelbench.rows import Row
+
+from leaderboard.generate.models import (
+    SERVERS,
+    LiteLLMModel,
+    Model,
+    OpenAIModel,
+    Price,
+    api_key,
+    import_litellm,
+)
+from leaderboard.generate.patience import Patience
+from leaderboard.generate.run import Generation, Judge, Options, Outcome, Problems
+from leaderboard.plan import parse_problem_list
+from leaderboard.prompts import PROMPTS_TOML, PromptOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of one run, as `kbl generate` and `scripts/generate_samples.py` take them."""
+
+    run_name: str
+    model: str
+    server: str = ""
+    base_url: str = ""
+    api_key_env: str = ""
+    level: Sequence[int] = ()
+    subset: tuple[int | None, int | None] = (None, None)
+    only: str = ""
+    samples: int = 1
+    backend: str = "cuda"
+    precision: str = "fp32"
+    prompt: str = "one_shot"
+    custom_prompt: str = ""
+    prompts_file: Path | None = None
+    hardware: str = ""
+    temperature: float = 0.0
+    max_tokens: int = 0
+    parameter: Sequence[str] = ()
+    price: str = ""
+    turns: int = 1
+    regenerations: int = 3
+    check: bool = True
+    workers: int = 64
+    interval: float = 0.0
+    timeout: float = 600.0
+    attempts: int = 8
+    first_wait: float = 1.0
+    log_prompts: bool = False
+    retry_given_up: bool = False
+    runs: Path = Path("runs")
+    problems: Path | None = None
+    engine: str = "local"
+    device: str = "cuda"
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run's folder."""
+        return RunFolder(path=self.runs / self.run_name)
+
+    def open(self) -> Generation:
+        """Give the run, ready to draw; raise ValueError, ModelError or EvaluationError for a wrong option."""
+        prompt = PromptOptions(
+            backend=self.backend,
+            option=self.prompt,
+            precision=self.precision,
+            gpu_name=self.hardware or None,
+            custom=self.custom_prompt or None,
+            prompts_toml=self.prompts_file or PROMPTS_TOML,
+        )
+        prompt.render("")  # a wrong backend, option or device is said before anything is asked
+        parameters = self._parameters()
+        options = Options(
+            prompt=prompt,
+            recorded={"model_name": self.model, "server_type": self.server or self.base_url, **parameters},
+            samples=self.samples,
+            turns=self.turns,
+            regenerations=self.regenerations,
+            check_kernel=self.check,
+            workers=self.workers,
+            interval_s=self.interval,
+            log_prompts=self.log_prompts,
+            retry_given_up=self.retry_given_up,
+            patience=Patience(attempts=self.attempts, first_s=self.first_wait),
+        )
+        judge = open_judge(self.engine, self.device, self.precision) if self.turns > 1 else None
+        return Generation(
+            self.folder, self._problems(), self._model(parameters), options=options, judge=judge
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        parameters: dict[str, Any] = {"temperature": self.temperature}
+        if self.max_tokens:
+            parameters["max_tokens"] = self.max_tokens
+        for text in self.parameter:
+            name, separator, value = text.partition("=")
+            if not separator:
+                raise ValueError(f"a parameter must look like NAME=JSON, got {text!r}")
+            parameters[name] = _json_or_text(value)
+        return parameters
+
+    def _model(self, parameters: Mapping[str, Any]) -> Model:
+        """Choose the way to the model: a base URL, a server known by name, else LiteLLM."""
+        price = parse_price(self.price)
+        if not self.base_url and self.server not in SERVERS:
+            import_litellm()
+            name = f"{self.server}/{self.model}" if self.server else self.model
+            return LiteLLMModel(name=name, parameters=parameters, timeout_s=self.timeout, price=price)
+        known_url, known_variable = SERVERS.get(self.server, ("", "OPENAI_API_KEY"))
+        return OpenAIModel(
+            name=self.model,
+            base_url=self.base_url or known_url,
+            api_key=api_key(self.api_key_env or known_variable),
+            parameters=parameters,
+            timeout_s=self.timeout,
+            price=price,
+        )
+
+    def _problems(self) -> Problems:
+        problem_set = ProblemSet(self.problems or DEFAULT_ROOT)
+        low, high = self.subset[0] or 1, self.subset[1] or 1000
+        wanted = set(parse_problem_list(self.only))
+        wanted |= {(level, i) for level in self.level for i in problem_set.ids(level) if low <= i <= high}
+        if not wanted:
+            raise ValueError(
+                "no problem is named; give a level, a level and a subset, or a list like 1/19,2/40"
+            )
+        return {key: problem_set.load(*key) for key in sorted(wanted)}
+
+
+def parse_subset(text: str) -> tuple[int | None, int | None]:
+    """Read `1-10` or `7`: problems of a level, both ends included; nothing means all."""
+    low, separator, high = text.partition("-")
+    if not text:
+        return None, None
+    if not (low.isdecimal() and (high.isdecimal() or not separator)):
+        raise ValueError(f"a subset must look like 1-10, got {text!r}")
+    return int(low), int(high or low)
+
+
+def parse_price(text: str) -> Price | None:
+    """Read `3,15`: dollars a million tokens, in and out."""
+    if not text:
+        return None
+    try:
+        prompt, completion = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ValueError(f"a price must look like 3,15 (dollars a million tokens), got {text!r}") from error
+    return Price(prompt=prompt, completion=completion)
+
+
+def open_judge(engine: str, device: str, precision: str) -> Judge:
+    """Start the engine that judges between turns, at the sizes that fit the device."""
+    from leaderboard.evaluate import open_place
+
+    place = open_place(engine, device)
+    settings = Settings(device=device, precision=precision, sizes="full" if device == "cuda" else "reduced")
+    table = read_sizes() if device == "cpu" else {}
+
+    def judge(jobs: Sequence[Job]) -> Iterable[Row]:
+        sized = [Job(key=job.key, source=job.source, problem=job.problem.reduced(table)) for job in jobs]
+        return (verdict.row for verdict in place.engine.run(sized, settings))
+
+    return judge
+
+
+def describe(outcome: Outcome, path: Path) -> Iterable[str]:
+    """Say in lines of text how a run ended."""
+    totals = outcome.totals
+    yield f"{outcome.finished} kernels in {path}, {outcome.drawn} of them new"
+    cost = f", ${totals.cost_usd:.4f}" if totals.priced else ""
+    unpriced = totals.replies - totals.priced
+    cost += f" (without {unpriced} answers of unknown price)" if totals.priced and unpriced else ""
+    yield (
+        f"in all {totals.replies} answers, {totals.retries} repeated requests, "
+        f"{totals.prompt_tokens} tokens in, {totals.completion_tokens} out{cost}"
+    )
+    for key, reason in outcome.given_up.items():
+        yield f"no kernel: {key}: {reason}"
+    for key, reason in outcome.failed.items():
+        if key not in outcome.given_up:
+            yield f"failed: {key}: {reason}; run it again"
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

@@ -1,0 +1,283 @@
+"""A whole run: which samples are still wanted, in parallel, turn by turn, into a run folder.
+
+One kernel is one file, written whole or not at all: that file says the sample is finished, so a run that was
+killed continues where it stopped and draws no finished sample again.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernelbench.compat import RunFolder, write_text
+from kernelbench.jobs import Job
+from kernelbench.keys import KernelKey
+from kernelbench.problems import Problem
+from kernelbench.rows import Row
+
+from leaderboard import store
+from leaderboard.generate.journal import Journal, Totals
+from leaderboard.generate.models import Message, Model, ModelError
+from leaderboard.generate.patience import Patience
+from leaderboard.generate.sampling import NoKernelError, Sampler
+from leaderboard.generate.turns import Turn, TurnFile, best_turn, conversation
+from leaderboard.prompts import PromptOptions
+
+Problems = Mapping[tuple[int, int], Problem]
+Judge = Callable[[Sequence[Job]], Iterable[Row]]
+"""Judges kernels between turns: `evaluate` on an engine, with settings already chosen."""
+OnSample = Callable[[KernelKey], object]
+"""Called after each answer that is kept."""
+
+
+class ConfigError(Exception):
+    """The run folder holds samples of other options. The message says which differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How samples are drawn. `recorded` is what of the model goes into `generation_config.yaml`."""
+
+    prompt: PromptOptions = field(default_factory=PromptOptions)
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    samples: int = 1
+    turns: int = 1
+    regenerations: int = 3
+    check_kernel: bool = True
+    workers: int = 64
+    interval_s: float = 0.0
+    log_prompts: bool = False
+    retry_given_up: bool = False
+    patience: Patience = field(default_factory=Patience)
+
+    def config(self) -> dict[str, Any]:
+        """Give the options that decide what a sample is; a run folder holds samples of one such set."""
+        return {
+            **self.recorded,
+            "backend": self.prompt.backend,
+            "precision": self.prompt.precision or "fp32",
+            "prompt_option": self.prompt.option,
+            "custom_prompt_key": self.prompt.custom,
+            "include_hardware_info": self.prompt.gpu_name is not None,
+            "hardware_gpu_name": self.prompt.gpu_name,
+            "check_kernel": self.check_kernel,
+            "regenerations": self.regenerations,
+            "turns": self.turns,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended: kernels there now, samples without one and the reason, and what it all took."""
+
+    finished: int
+    drawn: int
+    given_up: Mapping[KernelKey, str]
+    failed: Mapping[KernelKey, str]
+    totals: Totals
+
+
+class Generation:
+    """Draws every wanted sample of a run that is not there yet."""
+
+    def __init__(
+        self,
+        run: RunFolder,
+        problems: Problems,
+        model: Model,
+        *,
+        options: Options,
+        judge: Judge | None = None,
+    ) -> None:
+        if options.turns > 1 and judge is None:
+            raise ValueError("several turns need an evaluator that judges between them")
+        self._run = run
+        self._problems = problems
+        self._options = options
+        self._judge = judge
+        self._journal = Journal(run.path)
+        self._stopped = threading.Event()
+        self._failed: dict[KernelKey, str] = {}
+        self._sampler = Sampler(
+            model=model,
+            journal=self._journal,
+            backend=options.prompt.backend,
+            precision=options.prompt.precision or "fp32",
+            patience=options.patience,
+            stopped=self._stopped,
+            regenerations=options.regenerations,
+            check_kernel=options.check_kernel,
+        )
+
+    def draw(self, on_sample: OnSample) -> Outcome:
+        """Draw what is missing, calling `on_sample` after each answer that is kept.
+
+        Raises ConfigError where the folder holds samples of other options, ModelError where the server
+        refuses every request, and StoreError while another process works on the same run.
+        """
+        with store.locked(self._journal.path):
+            self._keep_config()
+            wanted = self.wanted()
+            for turn in range(1, self._options.turns + 1):
+                self._draw_turn([key for key in wanted if key not in self._failed], turn, on_sample)
+            self._finish_turns(wanted)
+            there = set(self._run.keys())
+            return Outcome(
+                finished=sum(key in there for key in self.every()),
+                drawn=sum(key in there for key in wanted),
+                given_up=self._given_up(),
+                failed=dict(sorted(self._failed.items())),
+                totals=self._journal.totals(),
+            )
+
+    def every(self) -> list[KernelKey]:
+        """List every sample of the run, finished or not: sample 0 of every problem first."""
+        return [
+            KernelKey(level, problem, sample)
+            for sample in range(self._options.samples)
+            for level, problem in sorted(self._problems)
+        ]
+
+    def wanted(self) -> list[KernelKey]:
+        """List the samples that are neither finished nor given up."""
+        done = set(self._run.keys())
+        if not self._options.retry_given_up:
+            done |= set(self._given_up())
+        return [key for key in self.every() if key not in done]
+
+    def prompt(self, key: KernelKey) -> str:
+        """Write the prompt of a sample."""
+        return self._options.prompt.render(self._problems[key.level, key.problem_id].source)
+
+    def _given_up(self) -> dict[KernelKey, str]:
+        there = set(self._run.keys())
+        return {key: reason for key, reason in self._journal.given_up().items() if key not in there}
+
+    def _keep_config(self) -> None:
+        config = self._options.config()
+        if self._run.config_path.exists():
+            differing = _differences(read_config(self._run.config_path), config)
+            if differing:
+                raise ConfigError(
+                    f"{self._run.path} holds samples of other options ({'; '.join(differing)}); "
+                    "give the options it was started with, or another run name"
+                )
+        else:
+            write_config(self._run.config_path, config)
+
+    def _draw_turn(self, keys: Sequence[KernelKey], turn: int, on_sample: OnSample) -> None:
+        missing = [key for key in keys if self._options.turns == 1 or len(self._turns(key).read()) < turn]
+        with self._pool() as pool:
+            futures: dict[Future[None], KernelKey] = {}
+            for key in missing:
+                if self._stopped.wait(self._options.interval_s if futures else 0):
+                    break
+                futures[pool.submit(self._draw_one, key, turn)] = key
+            for future in _as_completed(futures):
+                self._take(future, futures[future], on_sample)
+        if self._options.turns > 1:
+            self._judge_turn([key for key in keys if key not in self._failed])
+
+    @contextmanager
+    def _pool(self) -> Iterator[ThreadPoolExecutor]:
+        pool = ThreadPoolExecutor(self._options.workers, thread_name_prefix="generate")
+        try:
+            yield pool
+        except BaseException:
+            self._stopped.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+        pool.shutdown(wait=True)
+
+    def _take(self, future: Future[None], key: KernelKey, on_sample: OnSample) -> None:
+        try:
+            future.result()
+        except NoKernelError as error:
+            self._failed[key] = str(error)
+            self._journal.add("given_up", key, reason=str(error))
+        except ModelError as error:
+            self._failed[key] = str(error)
+            self._journal.add("failed", key, reason=str(error)[:300])
+            if error.fatal:
+                raise
+        else:
+            on_sample(key)
+
+    def _draw_one(self, key: KernelKey, turn: int) -> None:
+        prompt = self.prompt(key)
+        if self._options.log_prompts:
+            write_text(self._run.prompt_path(key), prompt)
+        if self._options.turns == 1:
+            messages: list[Message] = [{"role": "user", "content": prompt}]
+            self._run.write_kernel(key, self._sampler.draw(key, messages, turn))
+            return
+        file = self._turns(key)
+        turns = file.read()
+        file.write([*turns, Turn(code=self._sampler.draw(key, conversation(prompt, turns), turn))])
+
+    def _turns(self, key: KernelKey) -> TurnFile:
+        return TurnFile(folder=self._run.path, key=key)
+
+    def _judge_turn(self, keys: Sequence[KernelKey]) -> None:
+        """Judge every last attempt that has no row yet."""
+        jobs = []
+        for key in keys:
+            turns = self._turns(key).read()
+            if turns and turns[-1].row is None:
+                problem = self._problems[key.level, key.problem_id]
+                jobs.append(Job(key=key, source=turns[-1].code, problem=problem))
+        if self._judge is None or not jobs:
+            return
+        for row in self._judge(jobs):
+            file = self._turns(row.key)
+            turns = file.read()
+            file.write([*turns[:-1], Turn(code=turns[-1].code, row=row)])
+
+    def _finish_turns(self, keys: Sequence[KernelKey]) -> None:
+        """Hand in the best attempt of every sample that has had all its turns, or gives no further kernel."""
+        if self._options.turns == 1:
+            return
+        given_up = self._given_up()
+        for key in keys:
+            turns = self._turns(key).read()
+            if turns and (len(turns) >= self._options.turns or key in given_up):
+                self._run.write_kernel(key, best_turn(turns).code)
+
+
+def _as_completed(futures: Iterable[Future[None]]) -> Iterator[Future[None]]:
+    """Yield futures as they finish, with waits short enough for Ctrl-C to come through."""
+    pending = set(futures)
+    while pending:
+        done, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
+        yield from done
+
+
+def write_config(path: Path, config: Mapping[str, Any]) -> None:
+    """Write `generation_config.yaml`: one option a line, values as JSON, which is YAML."""
+    write_text(path, "".join(f"{name}: {json.dumps(value, default=str)}\n" for name, value in config.items()))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read what `write_config` wrote; lines in any other form, as other tools write them, are passed over."""
+    found: dict[str, Any] = {}
+    for line in path.read_text("utf-8").splitlines():
+        name, _, value = line.partition(": ")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            continue
+    return found
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name} was {before[name]!r}, is {value!r}"
+        for name, value in json.loads(json.dumps(now, default=str)).items()
+        if name in before and before[name] != value
+    ]

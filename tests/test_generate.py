@@ -1,0 +1,223 @@
+"""Sampling a model through a real local server that misbehaves in every way, killed and resumed."""
+
+import hashlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from canned_model import GOOD, MISBEHAVIOUR, CannedModel, prompt_sha256, serving
+from kernelbench.keys import KernelKey
+from kernelbench.problems import ProblemSet
+
+from leaderboard.generate.extract import all_blocks, code_blocks, first_block, kernel_block, last_block
+from leaderboard.generate.journal import Journal
+from leaderboard.generate.models import ModelError, Price
+from leaderboard.generate.patience import Patience
+from leaderboard.generate.request import Request
+from leaderboard.generate.run import ConfigError
+from leaderboard.prompts import PromptOptions
+
+KERNEL = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+
+
+def kernel_for(messages, number):
+    """A kernel that says which prompt it answers and which request it came from."""
+    return f"# {prompt_sha256(messages)} {number}\n{KERNEL}"
+
+
+def request(tmp_path, url, **more):
+    options = {
+        "run_name": "run",
+        "model": "canned",
+        "base_url": url,
+        "runs": tmp_path,
+        "level": [1],
+        "subset": (1, 3),
+        "workers": 4,
+        "timeout": 10.0,
+        "first_wait": 0.01,
+        "check": False,
+    }
+    return Request(**{**options, **more})
+
+
+def draw(asked):
+    return asked.open().draw(lambda key: None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "first", "last", "joined"),
+    [
+        ("```python\na = 1\n```\nand\n```cpp\nint b;\n```", "a = 1", "int b;", "a = 1\nint b;"),
+        ("```\na = 1\n```", "a = 1", "a = 1", "a = 1"),
+        ("```python\n```", "", "", ""),
+        ("```python a = 1```", "a = 1", "a = 1", "a = 1"),
+        ("no code at all", None, None, None),
+        ("", None, None, None),
+    ],
+)
+def test_blocks_are_taken_as_kernelbench_takes_them(answer, first, last, joined):
+    assert (first, last, joined) == (first_block(answer), last_block(answer), all_blocks(answer))
+
+
+def test_the_kernel_is_the_last_block_that_defines_modelnew():
+    answer = (
+        f"```python\n{KERNEL}# draft\n```\nWait.\n```python\n{KERNEL}# final\n```\nUse it:\n```bash\nls\n```"
+    )
+    assert kernel_block(answer).code.endswith("# final")
+
+
+def test_fences_inside_a_longer_fence_are_text_and_a_cut_off_block_is_known_as_such():
+    assert ["a\n```\nb"] == [block.code for block in code_blocks("````python\na\n```\nb\n````")]
+    assert not kernel_block("```python\nclass ModelNew:").closed
+
+
+def test_300_samples_of_a_misbehaving_server_survive_a_kill_without_one_lost_or_doubled(tmp_path):
+    script = (GOOD, *MISBEHAVIOUR, GOOD, GOOD)
+    server = CannedModel(kernel_for, script, slow_s=0.7)
+    with serving(server) as url:
+        command = [
+            *(sys.executable, "-m", "leaderboard", "generate", "big", "--model", "canned", "--base-url", url),
+            *("--level", "1", "--samples", "3", "--workers", "8", "--runs", str(tmp_path), "--no-check"),
+            *("--timeout", "0.5", "--attempts", "30", "--first-wait", "0.01", "--regenerations", "30"),
+        ]
+        first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while len(list(tmp_path.glob("big/*_kernel.py"))) < 90:
+            assert first.poll() is None, "the run ended before it could be killed"
+            time.sleep(0.01)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        before = {path.name: path.read_bytes() for path in tmp_path.glob("big/*_kernel.py")}
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+    after = {path.name: path.read_bytes() for path in tmp_path.glob("big/*_kernel.py")}
+
+    assert 0 == second.returncode, second.stderr
+    assert 90 <= len(before) < 300
+    assert before.items() <= after.items(), "a finished sample was drawn again"
+    assert {f"{KernelKey(1, p, s)}_kernel.py" for p in range(1, 101) for s in range(3)} == set(after)
+    heads = [text.split(b"\n")[0].split() for text in after.values()]
+    assert 300 == len({number for _, _, number in heads}), "one answer stands for two samples"
+    for name, (_, sha256, _) in zip(after, heads, strict=True):
+        problem = ProblemSet().load(1, int(name.split("_")[3]))
+        prompt = PromptOptions(precision="fp32").render(problem.source)
+        assert hashlib.sha256(prompt.encode()).hexdigest() == sha256.decode()
+    assert all(server.given[kind] for kind in script), "some kind of misbehaviour was never met"
+    totals = Journal(tmp_path / "big").totals()
+    assert 300 <= totals.replies <= len(server.requests)
+    assert 100 * totals.replies == totals.prompt_tokens
+    assert [] == [path.name for path in tmp_path.glob("big/.*") if path.suffix != ".lock"]
+
+
+def test_a_second_run_draws_nothing_and_more_samples_draw_only_those(tmp_path):
+    server = CannedModel(kernel_for)
+    with serving(server) as url:
+        assert 3 == draw(request(tmp_path, url)).drawn
+        assert 0 == draw(request(tmp_path, url)).drawn
+        assert 3 == draw(request(tmp_path, url, samples=2)).drawn
+    assert 6 == len(server.requests)
+
+
+def test_a_run_folder_takes_samples_of_one_set_of_options_only(tmp_path):
+    with serving(CannedModel(kernel_for)) as url:
+        draw(request(tmp_path, url))
+        with pytest.raises(ConfigError, match=r"temperature was 0\.0, is 1\.0"):
+            draw(request(tmp_path, url, temperature=1.0))
+
+
+def test_what_the_model_is_sent_and_what_it_costs(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "secret")
+    server = CannedModel(kernel_for)
+    with serving(server) as url:
+        more = {
+            "api_key_env": "MY_KEY",
+            "price": "3,15",
+            "max_tokens": 50,
+            "parameter": ["reasoning_effort=low"],
+        }
+        outcome = draw(request(tmp_path, url, temperature=0.5, log_prompts=True, **more))
+    body = server.requests[0]
+    assert ("canned", 0.5, 50, "low") == tuple(
+        body[k] for k in ("model", "temperature", "max_tokens", "reasoning_effort")
+    )
+    assert pytest.approx(3 * Price(prompt=3, completion=15).cost_usd(100, 10)) == outcome.totals.cost_usd
+    logged = (tmp_path / "run" / "level_1_problem_1_sample_0_prompt.txt").read_text()
+    assert logged in [item["messages"][0]["content"] for item in server.requests]
+    assert "secret" not in (tmp_path / "run" / "generation_config.yaml").read_text()
+
+
+def test_a_model_that_never_gives_code_is_given_up_and_asked_again_only_on_wish(tmp_path):
+    server = CannedModel(kernel_for, ("no_block",))
+    with serving(server) as url:
+        outcome = draw(request(tmp_path, url, regenerations=2))
+        assert {"the answer has no fenced code block"} == set(outcome.given_up.values())
+        assert 9 == len(server.requests)
+        assert 0 == draw(request(tmp_path, url, regenerations=2)).drawn
+        assert 9 == len(server.requests)
+        server.script = (GOOD,)
+        again = draw(request(tmp_path, url, regenerations=2, retry_given_up=True))
+    assert (3, {}) == (again.drawn, dict(again.given_up))
+
+
+def test_the_static_check_asks_again_and_lets_the_last_answer_stand(tmp_path):
+    server = CannedModel(lambda messages, number: f"# {number}\nimport threading\n{KERNEL}")
+    with serving(server) as url:
+        outcome = draw(request(tmp_path, url, check=True, regenerations=2, subset=(1, 1)))
+    assert (1, 3) == (outcome.finished, len(server.requests))
+    assert "threading" in server.requests[1]["messages"][-1]["content"]
+    assert (tmp_path / "run" / "level_1_problem_1_sample_0_kernel.py").read_text().startswith("# 3\n")
+
+
+def test_a_server_that_stays_down_fails_the_samples_and_a_later_run_draws_them(tmp_path):
+    server = CannedModel(kernel_for, ("500",))
+    with serving(server) as url:
+        outcome = draw(request(tmp_path, url, attempts=2))
+        assert 3 == len(outcome.failed)
+        assert "HTTP 500" in next(iter(outcome.failed.values()))
+        server.script = (GOOD,)
+        assert 3 == draw(request(tmp_path, url)).drawn
+
+
+def test_a_server_that_cannot_be_used_ends_the_run_at_once(tmp_path):
+    with serving(CannedModel(kernel_for)) as url, pytest.raises(ModelError, match="LiteLLM"):
+        request(tmp_path, url, base_url="", server="somewhere").open()
+    wrong = request(tmp_path, "http://127.0.0.1:9/v1", attempts=2)
+    assert 3 == len(draw(wrong).failed)
+
+
+def test_waits_double_and_the_server_s_wish_counts():
+    patience = Patience(first_s=1.0, longest_s=10.0)
+    assert 0.5 <= patience.wait_s(1, None) <= 1.0
+    assert 2.0 <= patience.wait_s(3, None) <= 4.0
+    assert 5.0 <= patience.wait_s(9, None) <= 10.0
+    assert 30.0 == patience.wait_s(1, 30.0)
+
+
+def test_a_journal_cut_off_by_a_kill_is_read_and_continued(tmp_path):
+    journal = Journal(tmp_path)
+    journal.add("given_up", KernelKey(1, 1), reason="x")
+    with journal.path.open("ab") as stream:
+        stream.write(b'{"event": "repl')
+    journal.add("given_up", KernelKey(1, 2), reason="y")
+    assert {KernelKey(1, 1): "x", KernelKey(1, 2): "y"} == journal.given_up()
+    assert 3 == len(journal.path.read_text().splitlines())
+
+
+def test_problems_are_named_by_level_range_or_list(tmp_path):
+    some = request(tmp_path, "http://x", level=[2], subset=(3, 4), only="1/19,3/1").open()
+    assert [(1, 19), (2, 3), (2, 4), (3, 1)] == [(key.level, key.problem_id) for key in some.every()]
+    with pytest.raises(ValueError, match="no problem is named"):
+        request(tmp_path, "http://x", level=[], subset=(None, None)).open()
+
+
+def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
+    command = [sys.executable, "-m", "leaderboard", "generate", "x", "--model", "m", "--base-url", "http://x"]
+    done = subprocess.run(
+        [*command, "--level", "1", "--backend", "fortran", "--runs", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 2 == done.returncode
+    assert done.stderr.startswith("error: backends must be one of cuda")
