@@ -1,0 +1,44 @@
+"""Sum over a middle dimension: a program walks down 128 neighbouring columns, 32 rows at a time.
+
+Loads are coalesced along the kept dimension, and each thread has 32 of them in flight; the 32 partial rows are
+added up at the end.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def sum_kernel(x_ptr, y_ptr, length, inner, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    blocks = tl.cdiv(inner, COLUMNS)
+    outer = (tl.program_id(0) // blocks).to(tl.int64)
+    columns = (tl.program_id(0) % blocks) * COLUMNS + tl.arange(0, COLUMNS)
+    rows = tl.arange(0, ROWS)
+    x_ptr += outer * length * inner
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for start in range(0, length, ROWS):
+        index = start + rows
+        mask = (index[:, None] < length) & (columns[None, :] < inner)
+        total += tl.load(x_ptr + index[:, None] * inner + columns[None, :], mask=mask, other=0.0)
+    tl.store(y_ptr + outer * inner + columns, tl.sum(total, axis=0), mask=columns < inner)
+
+
+class ModelNew(nn.Module):
+    """Sum over one dimension, kept with size one."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.contiguous()
+        shape = list(x.shape)
+        length = shape[self.dim]
+        shape[self.dim] = 1
+        inner = x.stride(self.dim)
+        y = torch.empty(shape, device=x.device, dtype=x.dtype)
+        grid = (y.numel() // inner * triton.cdiv(inner, 128),)
+        sum_kernel[grid](x, y, length, inner, ROWS=32, COLUMNS=128, num_warps=4)
+        return y
