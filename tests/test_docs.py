@@ -1,0 +1,62 @@
+"""What the documents claim: constants, links, commands and verbs are those of the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from leaderboard.cli import app
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+def written(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return str(value)
+    if all(isinstance(item, int | float) for item in value.values()):
+        return ", ".join(f"{name} {item}" for name, item in value.items())
+    return ", ".join(value)
+
+
+def test_the_constants_of_the_method_are_those_of_the_code() -> None:
+    text = (ROOT / "docs/method.md").read_text("utf-8").partition("## Constants")[2]
+    claimed = dict(re.findall(r"^\| `([\w.]+)` \| (.+) \|$", text, re.MULTILINE))
+
+    found = {}
+    for name in claimed:
+        module, *path = name.split(".")
+        found[name] = written(reduce(getattr, path, import_module(f"kernelbench.{module}")))
+
+    assert claimed == found
+    assert claimed
+
+
+def test_every_constant_that_the_method_speaks_of_is_in_its_table() -> None:
+    body, _, table = (ROOT / "docs/method.md").read_text("utf-8").partition("## Constants")
+
+    assert all(f"{name}`" in table for name in re.findall(r"`([A-Z][A-Z_]+)`", body))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_inside_the_repository_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text("utf-8"))
+
+    assert [] == [link for link in links if "://" not in link and not (document.parent / link).exists()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_and_verbs_in_documents_exist(document: Path) -> None:
+    text = document.read_text("utf-8")
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+
+    assert set() == set(re.findall(r"\bkbl ([a-z]+)", text)) - set(commands)
+    assert set() == {verb for verb in re.findall(r"`make ([a-z-]+)`", text) if f"\n{verb}:" not in makefile}
