@@ -1,0 +1,58 @@
+"""`kbl site`: builds the static site from recorded results, and serves it on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add `kbl site build` and `kbl site serve`."""
+    site = typer.Typer(no_args_is_help=True, help="The static site: build it, look at it.")
+    site.command("build")(build)
+    site.command("serve")(serve)
+    app.add_typer(site, name="site")
+
+
+def build(
+    data: Annotated[Path, typer.Option(help="Folder with results/ and history/.")] = Path("data"),
+    submissions: Annotated[Path, typer.Option(help="Folder of merged submissions.")] = Path("submissions"),
+    baselines: Annotated[Path, typer.Option(help="Folder of PyTorch's own timings.")] = Path("baselines"),
+    out: Annotated[Path, typer.Option(help="Where the site goes.")] = Path("build/site"),
+    base_url: Annotated[str, typer.Option(help="The site's address, for feed and pictures.")] = "",
+    repository: Annotated[str, typer.Option(help="The repository's address, for links to it.")] = "",
+    jobs: Annotated[int, typer.Option(help="Processes; 0 for one a core.", min=0)] = 0,
+) -> None:
+    """Build the site; unchanged pages are not written again, stale ones are removed."""
+    from leaderboard.render import SiteConfig, build_site, default_jobs
+    from leaderboard.render.sources import Places, read_site
+
+    address = base_url if not base_url or base_url.endswith("/") else base_url + "/"
+    config = SiteConfig(base_url=address, repository=repository, jobs=jobs or default_jobs())
+    places = Places(data=data, submissions=submissions, baselines=baselines, notices=data / "notices.json")
+    report = build_site(read_site(places, config), out)
+    typer.echo(
+        f"{report.files} files, {report.size_bytes / 1e6:.1f} MB in {out} after {report.seconds:.1f} s: "
+        f"{report.written} written, {report.unchanged} unchanged, {report.removed} removed"
+    )
+
+
+def serve(
+    out: Annotated[Path, typer.Option(help="A site that `kbl site build` made.")] = Path("build/site"),
+    port: Annotated[int, typer.Option(help="Port on this machine.", min=0, max=65535)] = 8000,
+) -> None:
+    """Serve a built site on http://127.0.0.1 until interrupted."""
+    from functools import partial
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    if not (out / "index.html").is_file():
+        typer.echo(f"no site in {out}; run: kbl site build --out {out}", err=True)
+        raise typer.Exit(2)
+    with ThreadingHTTPServer(("127.0.0.1", port), partial(SimpleHTTPRequestHandler, directory=out)) as server:
+        typer.echo(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo("ended")

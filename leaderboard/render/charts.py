@@ -1,0 +1,128 @@
+"""Computes the geometry of the drawings: curves, histograms, intervals. Templates draw them as SVG."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+CURVE_RANGE = (0.25, 16.0)
+CURVE_SIZE = (720.0, 300.0)
+CURVE_MARGIN = (44.0, 12.0, 12.0, 34.0)
+"""Left, top, right and bottom margin; `site/assets/curve.js` draws in the same frame."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: its name, its path and its values at the thresholds of the table."""
+
+    name: str
+    page: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar of a histogram: place and height in the drawing's units, and what it counts."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One mark on an axis."""
+
+    at: float
+    label: str
+
+
+def curve_path(speedups: Iterable[float], problems: int) -> str:
+    """Draw fast@p as steps: the share of all problems with speedup >= p, over a logarithmic p."""
+    ordered = sorted(speedups)
+    low, high = CURVE_RANGE
+    share = _share(ordered, low, problems)
+    parts = [f"M{_curve_x(low):.1f} {_curve_y(share):.1f}"]
+    inside = [value for value in ordered if low <= value < high]
+    for value in inside:
+        share -= 1 / problems
+        parts.append(f"H{_curve_x(value):.1f}V{_curve_y(share):.1f}")
+    parts.append(f"H{_curve_x(high):.1f}")
+    return "".join(parts)
+
+
+def curve_ticks() -> tuple[list[Tick], list[Tick]]:
+    """Give the marks of the curve's axes: p, then share."""
+    across = [Tick(_curve_x(p), f"{p:g}") for p in (0.25, 0.5, 1, 2, 4, 8, 16)]
+    return across, [Tick(_curve_y(share), f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1)]
+
+
+def histogram(speedups: Sequence[float], width: float = 640, height: float = 150) -> list[Bar]:
+    """Count speedups in bins of a quarter octave between 1/8 and 16; the ends take what lies beyond."""
+    bins = 28
+    counts = [0] * bins
+    for value in speedups:
+        counts[min(max(int((math.log2(value) + 3) * 4), 0), bins - 1)] += 1
+    top, step = max(counts, default=0) or 1, width / bins
+    return [
+        Bar(
+            at * step + 1,
+            height * (1 - number / top),
+            step - 2,
+            height * number / top,
+            _bin_label(at),
+            number,
+        )
+        for at, number in enumerate(counts)
+    ]
+
+
+def histogram_ticks(width: float = 640) -> list[Tick]:
+    """Give the marks under the histogram, one an octave."""
+    return [Tick((power + 3) * width / 7, f"{2.0**power:g}×") for power in range(-3, 5)]
+
+
+class Scale:
+    """Places values on a logarithmic axis between the least and the greatest of them."""
+
+    def __init__(self, values: Iterable[float], width: float) -> None:
+        known = [value for value in values if value > 0] or [1.0]
+        self.low, self.high = min(known) * 0.98, max(known) * 1.02
+        self.width = width
+
+    def x(self, value: float) -> float:
+        """Give the place of a value, kept inside the axis."""
+        share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
+        return round(min(share, 1.0) * self.width, 1)
+
+
+def steps_path(points: Sequence[tuple[float, float]], right: float) -> str:
+    """Draw values that hold until the next one: (x, y) in the drawing's units, then on to `right`."""
+    if not points:
+        return ""
+    start = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    return start + "".join(f"H{x:.1f}V{y:.1f}" for x, y in points[1:]) + f"H{right:.1f}"
+
+
+def _share(ordered: Sequence[float], p: float, problems: int) -> float:
+    return (len(ordered) - bisect_left(ordered, p)) / problems if problems else 0.0
+
+
+def _curve_x(p: float) -> float:
+    left, _, right, _ = CURVE_MARGIN
+    low, high = CURVE_RANGE
+    return left + (CURVE_SIZE[0] - left - right) * math.log(p / low) / math.log(high / low)
+
+
+def _curve_y(share: float) -> float:
+    _, top, _, bottom = CURVE_MARGIN
+    return top + (CURVE_SIZE[1] - top - bottom) * (1 - max(share, 0.0))
+
+
+def _bin_label(at: int) -> str:
+    return f"{2 ** (at / 4 - 3):.2f}× to {2 ** ((at + 1) / 4 - 3):.2f}×"

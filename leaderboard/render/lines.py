@@ -1,0 +1,129 @@
+"""Turns records into the lines that tables show: one an entry, one a kernel. Computes no score."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kernelbench.keys import KernelKey
+from kernelbench.rows import ResultFile, Row, Status
+
+from leaderboard.render import numbers, places
+from leaderboard.standings import Board, Standing
+
+STATUS_WORDS = {
+    Status.CORRECT: "correct",
+    Status.MISMATCH: "wrong result",
+    Status.COMPILE_ERROR: "does not compile",
+    Status.RUNTIME_ERROR: "fails at run time",
+    Status.TIMEOUT: "too slow to finish",
+    Status.OUT_OF_MEMORY: "out of memory",
+    Status.REJECTED: "rejected",
+    Status.QUARANTINED: "quarantined",
+    Status.INFRA_ERROR: "not measured",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLine:
+    """One kernel as tables show it; `floor_share` is the share of the hardware's limit that it reaches."""
+
+    key: KernelKey
+    problem: str
+    entry: str
+    status: Status
+    speedup: float | None
+    interval: tuple[float, float] | None
+    runtime_ms: float | None
+    reference_ms: float | None
+    floor_share: float | None
+    labels: tuple[str, ...]
+    message: str
+    kernel_sha256: str
+
+    @property
+    def words(self) -> str:
+        """The status in words."""
+        return STATUS_WORDS[self.status]
+
+    @property
+    def is_correct(self) -> bool:
+        """Whether the kernel counts as correct."""
+        return self.status is Status.CORRECT
+
+
+@dataclass(frozen=True)
+class EntryLine:
+    """One entry on a board, with how many others share its rank."""
+
+    standing: Standing
+    page: str
+    sharing: int
+    name: str
+    organization: str
+    backend: str
+    precision: str
+
+    @property
+    def rank(self) -> str:
+        """The rank as shown, `2=` where it is shared."""
+        return numbers.rank(self.standing.rank, self.sharing)
+
+    @property
+    def date(self) -> str:
+        """The day the entry's evaluation ended."""
+        return numbers.date(self.standing.result.finished_at)
+
+
+def entry_lines(board: Board) -> list[EntryLine]:
+    """Give a board's entries in its order."""
+    ranks = Counter(standing.rank for standing in board.standings)
+    return [_entry_line(board.name, standing, ranks[standing.rank]) for standing in board.standings]
+
+
+def kernel_line(row: Row, entry: str, floors: Mapping[str, float]) -> KernelLine:
+    """Give one row as tables show it."""
+    problem = places.problem_id(row.key)
+    runtime = row.runtime_ms.median if row.runtime_ms else None
+    floor = floors.get(problem)
+    failure = row.failure
+    return KernelLine(
+        row.key,
+        problem,
+        entry,
+        row.status,
+        row.speedup,
+        row.speedup_ci95,
+        runtime,
+        row.reference_ms.median if row.reference_ms else None,
+        floor / runtime if floor and runtime else None,
+        row.labels,
+        "" if failure is None else numbers.plain(f"{failure.name}: {failure.message}", 160),
+        row.kernel_sha256,
+    )
+
+
+def kernel_lines(result: ResultFile, floors: Mapping[str, float]) -> Iterator[KernelLine]:
+    """Give every row of a result file as tables show it."""
+    return (kernel_line(row, result.entry, floors) for row in result.rows)
+
+
+def first_samples(result: ResultFile) -> dict[str, Row]:
+    """Give the row that stands for the entry on each problem: its lowest sample."""
+    rows: dict[str, Row] = {}
+    for row in result.rows:
+        rows.setdefault(places.problem_id(row.key), row)
+    return rows
+
+
+def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:
+    return EntryLine(
+        standing,
+        places.entry_page(board, standing.entry),
+        sharing if standing.rank is not None else 1,
+        numbers.plain(standing.display_name, 80) or standing.entry,
+        numbers.plain(standing.organization, 80),
+        numbers.plain(standing.metadata.get("backend", ""), 40),
+        numbers.plain(standing.metadata.get("precision", ""), 40),
+    )

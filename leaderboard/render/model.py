@@ -1,0 +1,101 @@
+"""What the site is made of: boards, problems, where kernel sources come from. Records; computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kernelbench.problems import Problem
+
+from leaderboard.standings import Board
+
+
+class Kernels(Protocol):
+    """Where the sources of submitted kernels are read: one entry at a time, since all would fill memory."""
+
+    def digest(self, entry: str) -> str:
+        """Name the content of an entry's submission; empty where it has none."""
+        ...
+
+    def load(self, entry: str) -> Mapping[str, str]:
+        """Read an entry's kernels: key to source; empty where it has none."""
+        ...
+
+    def result(self, board: str, entry: str) -> bytes:
+        """Give the bytes of an entry's recorded result."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """One evaluation of an entry on a board, for its history."""
+
+    revision: int
+    reason: str
+    finished_at: str
+    evaluator_version: str
+    correct: int
+    deployed_speedup: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """PyTorch's own times for a problem on a GPU, in milliseconds; None where not measured."""
+
+    eager_ms: float | None = None
+    compiled_ms: float | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """One line of the public log: a withdrawal, a correction, a new epoch."""
+
+    date: str
+    entry: str
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteConfig:
+    """What a deployment sets: its name, its own address (for feed and pictures) and its repository."""
+
+    title: str = "KernelBench Leaderboard"
+    base_url: str = ""
+    repository: str = ""
+    jobs: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteData:
+    """Everything that pages are made from.
+
+    `history` maps (board, entry) to evaluations, oldest first; `baselines` and `floors` map a GPU to problem
+    (`"1_23"`) to times; floors are the least milliseconds that the hardware needs.
+    """
+
+    boards: tuple[Board, ...]
+    problems: tuple[Problem, ...]
+    kernels: Kernels
+    config: SiteConfig = SiteConfig()
+    history: Mapping[tuple[str, str], Sequence[Revision]] = field(default_factory=dict)
+    baselines: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
+    floors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    certificates: Mapping[str, str] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+    schemas: Mapping[str, bytes] = field(default_factory=dict)
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildReport:
+    """What a build did: files written, left as they were, and removed; bytes of the whole site."""
+
+    written: int
+    unchanged: int
+    removed: int
+    files: int
+    size_bytes: int
+    seconds: float

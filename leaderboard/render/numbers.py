@@ -1,0 +1,96 @@
+"""How figures are written for people: units, intervals, digits; the same on every page."""
+
+from __future__ import annotations
+
+import math
+from urllib.parse import urlsplit
+
+NONE = "–"
+NARROW = "\u202f"
+
+
+def speedup(value: float | None) -> str:
+    """Write a speedup with three significant digits: `1.83×`."""
+    return NONE if value is None else f"{_digits(value)}×"
+
+
+def interval(bounds: tuple[float, float] | None) -> str:
+    """Write a 95 % interval: `1.79–1.87`."""
+    return "" if bounds is None else f"{_digits(bounds[0])}–{_digits(bounds[1])}"
+
+
+def percent(share: float | None) -> str:
+    """Write a share as a percentage with one decimal: `41.2 %`."""
+    if share is None:
+        return NONE
+    return f"{100 * share:.1f}{NARROW}%"
+
+
+def milliseconds(value: float | None) -> str:
+    """Write a time in ms, or in µs below a tenth of a millisecond."""
+    if value is None:
+        return NONE
+    if value < 0.1:
+        return f"{_digits(1000 * value)}{NARROW}µs"
+    return f"{_digits(value)}{NARROW}ms"
+
+
+def seconds(value: float) -> str:
+    """Write a span of time in the unit that fits: seconds, minutes or hours."""
+    for limit, unit, size in ((120, "s", 1), (7200, "min", 60)):
+        if value < limit:
+            return f"{_digits(value / size)}{NARROW}{unit}"
+    return f"{_digits(value / 3600)}{NARROW}h"
+
+
+def count(value: int) -> str:
+    """Write a whole number with narrow gaps between thousands."""
+    return f"{value:,}".replace(",", NARROW)
+
+
+def date(stamp: str) -> str:
+    """Cut an ISO 8601 time to its day."""
+    return stamp[:10] or NONE
+
+
+def rank(value: int | None, sharing: int = 1) -> str:
+    """Write a rank, with `=` where several entries share it."""
+    if value is None:
+        return NONE
+    return f"{value}=" if sharing > 1 else str(value)
+
+
+def safe_url(text: object) -> str:
+    """Pass http and https addresses through; anything else is empty, so that no link is made of it."""
+    if not isinstance(text, str) or len(text) > 2000:
+        return ""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return ""
+    return text if parts.scheme in ("http", "https") and parts.netloc else ""
+
+
+def plain(text: object, limit: int = 200) -> str:
+    """Make one line of untrusted text, without control or direction characters, of `limit` characters."""
+    cleaned = "".join(sign if _printable(sign) else " " for sign in str(text))
+    line = " ".join(cleaned.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def rounded(value: float | None, digits: int = 6) -> float | None:
+    """Round to significant digits, for compact JSON; None for what JSON cannot hold."""
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{digits}g}")
+
+
+def _digits(value: float) -> str:
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else NONE
+    places = 2 - math.floor(math.log10(abs(value)) + 1e-12)
+    return f"{value:.{min(max(places, 0), 6 if abs(value) < 0.01 else 3 if abs(value) < 0.1 else 2)}f}"
+
+
+def _printable(sign: str) -> bool:
+    return sign.isprintable() and sign not in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

@@ -1,0 +1,56 @@
+"""The pages that explain and those that are tools: method, submit, trust, about, compare, not found."""
+
+from __future__ import annotations
+
+from leaderboard.render.lines import STATUS_WORDS
+from leaderboard.render.site import Site
+
+LABELS = {
+    "custom": "Most of the GPU time is spent in kernels that the submission brought.",
+    "mixed": "Own kernels and library calls both take a good part of the time.",
+    "library": "The work is done by PyTorch or a vendor library, called in another way.",
+    "no kernel": "The submission launched no kernel of its own.",
+    "reduced precision": "The arithmetic is coarser than the reference's, within the tolerance.",
+}
+
+STATUS_MEANINGS = {
+    "correct": "Every trial agreed with the reference within the tolerance, and the timed outputs did too.",
+    "mismatch": "The output differs from the reference's: in a value, a shape, a type or a device.",
+    "compile_error": "The source does not parse, import or compile.",
+    "runtime_error": "The kernel raised an error or crashed while it ran.",
+    "timeout": "It did not finish in the time that a kernel may take.",
+    "out_of_memory": "It asked for more memory than it may have.",
+    "rejected": "It broke a rule, and the row carries a counter-example or the violation as evidence.",
+    "quarantined": "Something needs a person's look; it does not count until then.",
+    "infra_error": "Our machinery failed. It is evaluated again; the entry is not ranked until then.",
+}
+
+
+def write_pages(site: Site) -> None:
+    """Write the pages that hold no results of their own."""
+    unranked = {
+        problem: view.board.unranked_problems[problem]
+        for view in site.boards
+        for problem in view.board.unranked_problems
+    }
+    rejected = [
+        (view, view.names[line.entry], line)
+        for view in site.boards
+        for lines in view.by_entry.values()
+        for line in lines
+        if line.status in ("rejected", "quarantined")
+    ]
+    meanings = {status: (STATUS_WORDS[status], STATUS_MEANINGS[status.value]) for status in STATUS_WORDS}
+    site.page("method.html", "method.html", labels=LABELS, meanings=meanings)
+    site.page(
+        "trust.html",
+        "trust.html",
+        unranked=unranked,
+        rejected=rejected[:100],
+        rejections=len(rejected),
+        notices=site.data.notices,
+    )
+    for name in ("submit", "about", "compare", "404"):
+        site.page(f"{name}.html", f"{name}.html")
+    if not site.boards:
+        site.page("index.html", "empty.html")

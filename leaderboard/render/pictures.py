@@ -1,0 +1,120 @@
+"""Pictures for link previews, as PNG: an entry's name, its figures and its interval."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from leaderboard.render import numbers, places
+from leaderboard.render.lines import EntryLine
+from leaderboard.render.site import BoardView, Site
+
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont, ImageFont
+
+SIZE = (1200, 630)
+SITE_PICTURE = "pictures/site.png"
+_INK, _GREY, _ACCENT, _RULE = 120, 60, 200, 210
+_PAPER_RGB, _INK_RGB = (252, 252, 250), (24, 26, 31)
+_ACCENT_RGB, _RULE_RGB = (11, 107, 99), (221, 222, 217)
+
+
+def available() -> bool:
+    """Say whether pictures can be drawn here."""
+    return importlib.util.find_spec("PIL") is not None
+
+
+def write_picture(site: Site, view: BoardView, line: EntryLine) -> None:
+    """Draw an entry's picture; nothing without Pillow."""
+    scores = line.standing.overall
+    low, high = (numbers.speedup(bound) for bound in line.standing.deployed_ci95)
+    below = [
+        ("geomean", f"{numbers.speedup(scores.geomean_speedup)}", f"n = {scores.geomean_n}"),
+        ("fast@1", f"{100 * scores.fast[1.0]:.1f} %", f"of {scores.problems} problems"),
+        ("correct", f"{100 * scores.correct_rate:.1f} %", f"{scores.correct} of {scores.problems}"),
+    ]
+    rank = f"rank {line.rank} on {view.title}" if line.standing.rank is not None else view.title
+    headline = f"{numbers.speedup(scores.deployed_speedup)}"
+    note = f"deployed speedup over PyTorch, 95 % interval {low} to {high}"
+    _write(site, places.picture(view.name, line.standing.entry), (line.name, rank, headline, note), below)
+
+
+def write_site_picture(site: Site) -> None:
+    """Draw the picture of the site itself; nothing without Pillow."""
+    boards = ", ".join(view.title for view in site.boards) or "no board yet"
+    entries = sum(len(view.entries) for view in site.boards)
+    below = [
+        ("boards", str(len(site.boards)), ""),
+        ("entries", str(entries), ""),
+        ("problems", str(len(site.problems)), ""),
+    ]
+    texts = (
+        site.data.config.title,
+        numbers.plain(boards, 60),
+        "GPU kernels",
+        "written by language models, judged and timed",
+    )
+    _write(site, SITE_PICTURE, texts, below)
+
+
+def _write(
+    site: Site, name: str, texts: tuple[str, str, str, str], below: list[tuple[str, str, str]]
+) -> None:
+    if available():
+        site.folder.write(name, _draw(texts, below))
+
+
+def _draw(texts: tuple[str, str, str, str], below: list[tuple[str, str, str]]) -> bytes:
+    from PIL import Image, ImageDraw
+
+    picture = Image.new("L", SIZE, 0)
+    draw = ImageDraw.Draw(picture)
+    title, subtitle, headline, note = texts
+    draw.rectangle((0, 0, 14, SIZE[1]), fill=_ACCENT)
+    draw.text((80, 70), numbers.plain(title, 34), fill=_INK, font=_font(58))
+    draw.text((80, 148), subtitle, fill=_GREY, font=_font(32))
+    draw.text((80, 214), headline, fill=_INK, font=_font(118))
+    draw.text((80, 360), note, fill=_GREY, font=_font(30))
+    draw.rectangle((80, 428, 1120, 430), fill=_RULE)
+    for at, (label, value, unit) in enumerate(below):
+        left = 80 + 360 * at
+        draw.text((left, 452), label, fill=_GREY, font=_font(28))
+        draw.text((left, 488), value, fill=_INK, font=_font(50))
+        draw.text((left, 552), unit, fill=_GREY, font=_font(24))
+    return _coloured(picture)
+
+
+def _coloured(picture: object) -> bytes:
+    """Read the drawing's greys as a palette: text runs from paper to ink, two values are accent and rule."""
+    from PIL import Image
+
+    assert isinstance(picture, Image.Image)  # noqa: S101
+    indexed = Image.frombytes("P", picture.size, picture.tobytes())
+    indexed.putpalette(_palette())
+    stream = io.BytesIO()
+    indexed.save(stream, "PNG", compress_level=3)
+    return stream.getvalue()
+
+
+@lru_cache
+def _palette() -> bytes:
+    colours = []
+    for index in range(256):
+        share = min(index / _INK, 1.0)
+        colours.append(tuple(round(p + (i - p) * share) for p, i in zip(_PAPER_RGB, _INK_RGB, strict=True)))
+    colours[_ACCENT], colours[_RULE] = _ACCENT_RGB, _RULE_RGB
+    return bytes(value for colour in colours for value in colour)
+
+
+@lru_cache
+def _font(size: int) -> FreeTypeFont | ImageFont:
+    from PIL import ImageFont
+
+    for name in ("DejaVuSans.ttf", "Arial.ttf", "Helvetica.ttc"):
+        try:
+            return ImageFont.truetype(name, size)
+        except OSError:
+            continue
+    return ImageFont.load_default(size)

@@ -1,0 +1,100 @@
+"""Where every page and file of the site lies. Knows nothing of what stands in them."""
+
+from __future__ import annotations
+
+import re
+
+from kernelbench.keys import KernelKey
+
+API = "api/v1"
+CHUNK = 25
+"""Problems whose kernels share one file: tens of kilobytes to fetch, below 20 000 files for 1 000 entries."""
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def slug(name: str) -> str:
+    """Give a board's name as it stands in addresses."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "board"
+
+
+def checked(entry: str) -> str:
+    """Pass an entry's id through; raise ValueError where it could leave the site's folder."""
+    if not _SAFE.fullmatch(entry):
+        raise ValueError(f"entry must be letters, digits, '.', '_' and '-', got {entry!r}")
+    return entry
+
+
+def up(page: str) -> str:
+    """Give the relative way from a page to the site's root: `../` a folder; empty at the root."""
+    return "../" * page.count("/")
+
+
+def board_page(board: str) -> str:
+    """The page of one board."""
+    return f"boards/{slug(board)}.html"
+
+
+def all_page(board: str) -> str:
+    """The page that lists every entry of a large board without JavaScript."""
+    return f"boards/{slug(board)}-all.html"
+
+
+def entry_page(board: str, entry: str) -> str:
+    """The page of one entry on one board."""
+    return f"entries/{slug(board)}/{checked(entry)}.html"
+
+
+def problem_page(problem: str) -> str:
+    """The page of one problem, `1_23`."""
+    return f"problems/{problem}.html"
+
+
+def matrix_page(board: str) -> str:
+    """The page with problems as rows and entries as columns."""
+    return f"matrix/{slug(board)}.html"
+
+
+def records_page(board: str) -> str:
+    """The page of records over time."""
+    return f"records/{slug(board)}.html"
+
+
+def board_api(board: str) -> str:
+    """A board's standings as JSON."""
+    return f"{API}/boards/{slug(board)}.json"
+
+
+def entry_api(board: str, entry: str) -> str:
+    """One entry's scores and rows as JSON."""
+    return f"{API}/entries/{slug(board)}/{checked(entry)}.json"
+
+
+def problem_api(board: str, problem: str) -> str:
+    """Every kernel of one problem on one board as JSON."""
+    return f"{API}/problems/{slug(board)}/{problem}.json"
+
+
+def raw_result(board: str, entry: str) -> str:
+    """The result file as it was recorded, compressed."""
+    return f"{API}/results/{slug(board)}/{checked(entry)}.json.gz"
+
+
+def kernels_file(entry: str, key: KernelKey) -> str:
+    """The compressed file that holds a kernel's source beside those of its neighbours."""
+    return f"kernels/{checked(entry)}/{key.level}-{(key.problem_id - 1) // CHUNK}.json.gz"
+
+
+def badge(board: str, entry: str) -> str:
+    """The entry's badge."""
+    return f"badges/{slug(board)}/{checked(entry)}.svg"
+
+
+def picture(board: str, entry: str) -> str:
+    """The entry's picture for link previews."""
+    return f"pictures/{slug(board)}/{checked(entry)}.png"
+
+
+def problem_id(key: KernelKey) -> str:
+    """Name a kernel's problem: `1_23`."""
+    return f"{key.level}_{key.problem_id}"
