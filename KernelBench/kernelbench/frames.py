@@ -1,7 +1,7 @@
 """The wire between the oracle and the processes that run models: small framed messages over a Unix socket.
 
-From the oracle frames carry JSON. Back come only fixed structures and capped text: nothing is unpickled, and every
-byte from a candidate is a claim. Owns the encoding; knows nothing of what is said.
+From the oracle frames carry JSON. Back come only fixed structures and capped text: nothing is
+unpickled, and every byte from a candidate is a claim. Owns the encoding; knows nothing of what is said.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The walls around untrusted code: namespaces, another uid, limits, a system call filter.
 
-Every wall is raised where the machine allows it, and `raised_walls` says which ones stand. Owns nothing of judging.
+Every wall is raised where the machine allows it, and `confine` says which ones stand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a confined process may use: bytes of address space (0: not limited), processes, file size, files."""
+    """What a confined process may use; 0 bytes of address space means no limit."""
 
     memory_bytes: int = 0
     processes: int = 512
@@ -55,12 +55,12 @@ class Cell:
 
 
 def enter_pid_namespace() -> bool:
-    """Make the next forked child the first process of its own pid namespace, so that its death ends all others.
+    """Make the next forked child the first process of a pid namespace: its death ends all others there.
 
     Without root this also opens a user namespace. False where the kernel refuses.
     """
     if os.geteuid() == 0:
-        return _libc.unshare(_CLONE_NEWPID) == 0
+        return bool(_libc.unshare(_CLONE_NEWPID) == 0)
     uid, gid = os.geteuid(), os.getegid()
     if _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID) != 0:
         return False
@@ -89,7 +89,7 @@ def confine(cell: Cell) -> list[str]:
         walls.append("uid")
     elif os.geteuid() == 0:
         sys.stderr.write(f"the candidate keeps its uid: {unreadable[0]} is not readable to others\n")
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    die_with_parent()
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
         walls.append("no-new-privileges")
     if _filter_system_calls():
@@ -105,15 +105,16 @@ def become_subreaper() -> None:
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when the one that forked it ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def descendants(pid: int) -> list[int]:
     """Give the process and all it started, as far as /proc shows."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (parent := _parent_of(entry)) is not None:
-            children.setdefault(parent, []).append(int(entry.name))
     found = [pid]
     for each in found:
-        found.extend(children.get(each, []))
+        found.extend(_children(each))
     return found
 
 
@@ -153,8 +154,8 @@ def _set_limits(limits: Limits) -> None:
         chosen.append((resource.RLIMIT_AS, limits.memory_bytes))
     for which, value in chosen:
         hard = resource.getrlimit(which)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (value, value))
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (allowed, allowed))
 
 
 def _private_mounts(cell: Cell) -> None:
@@ -195,11 +196,12 @@ def _unreadable(paths: Sequence[Path]) -> list[Path]:
     return [path for path in paths if path.exists() and _closed_ancestor(path) is not None]
 
 
-def _parent_of(entry: Path) -> int | None:
+def _children(pid: int) -> list[int]:
     try:
-        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
-        return None
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _uid_of(entry: Path) -> int | None:
@@ -211,7 +213,7 @@ def _uid_of(entry: Path) -> int | None:
 
 # The filter refuses, with EPERM, what no kernel needs: tracing and reading other processes, mounting,
 # loading kernel code, and sockets other than Unix ones. Numbers: x86-64 system call table.
-_REFUSED = (101, 310, 311, 165, 166, 175, 313, 246, 320, 321, 298, 250, 248, 249, 272, 308, 155, 435)
+_REFUSED = (101, 310, 311, 165, 166, 175, 313, 246, 320, 321, 298, 250, 248, 249, 272, 308, 155, 438)
 _SYS_SOCKET, _AF_UNIX = 41, 1
 _ALLOW, _EPERM = 0x7FFF0000, 0x00050000 | 1
 

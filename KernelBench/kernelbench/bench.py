@@ -1,0 +1,322 @@
+"""The stand on which one problem is judged: the reference in its process, buffers, inputs, the clock.
+
+Kept as long as kernels of the same problem come, so that the reference is loaded and warmed once.
+Everything here is the oracle's; the candidate sees its own buffers and nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import secrets
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernelbench import compare, memory
+from kernelbench.frames import Leaf, Op, Reply
+from kernelbench.inputs import InputSource
+from kernelbench.jobs import Settings
+from kernelbench.problems import Problem
+from kernelbench.processes import RunFailed, RunnerProcess
+from kernelbench.runner import PRECISIONS
+
+BATCH_MS = {"cuda": 10.0, "cpu": 10.0}
+"""How long a timed batch should run, so that the round trip of a message does not matter."""
+
+MAX_SETS = 256
+SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
+"""Inputs and outputs of one batch take at most this much on each side; a batch of one call may take more."""
+
+REFERENCE_TIMEOUT_S = 300.0
+
+
+class ReferenceFailed(Exception):
+    """The reference itself did not run: a fault of ours, never the candidate's."""
+
+
+@dataclass
+class Side:
+    """One of the two processes with the buffers that it shares with the oracle.
+
+    What goes wrong on the trusted side raises ReferenceFailed, on the other RunFailed.
+    """
+
+    process: RunnerProcess
+    buffers: dict[str, memory.SharedBuffer]
+    trusted: bool = False
+    idle_ms: list[float] = field(default_factory=list)
+
+    def ask(self, op: Op, timeout_s: float, *, fds: tuple[int, ...] = (), **facts: Any) -> Reply:
+        """Send a request and wait for its answer."""
+        with self._blaming():
+            return self.process.ask(op, self._patience_s(timeout_s), fds=fds, **facts)
+
+    def receive(self, timeout_s: float, *, spin: bool) -> Reply:
+        """Wait for the answer to the last request."""
+        with self._blaming():
+            return self.process.receive(self._patience_s(timeout_s), spin=spin)
+
+    def hand_over(self, name: str, timeout_s: float) -> None:
+        """Let the process map one of the buffers."""
+        buffer = self.buffers[name]
+        nbytes = buffer.tensor.numel()
+        facts = {"name": name, "nbytes": nbytes, "fallback": buffer.is_fallback}
+        self.ask(Op.BUFFER, timeout_s, fds=(buffer.fd,), **facts)
+
+    def _patience_s(self, timeout_s: float) -> float:
+        return REFERENCE_TIMEOUT_S if self.trusted else timeout_s
+
+    @contextmanager
+    def _blaming(self) -> Iterator[None]:
+        try:
+            yield
+        except RunFailed as error:
+            if not self.trusted:
+                raise
+            raise ReferenceFailed(f"{error}\n{error.trail}") from error
+
+
+class Bench:
+    """A problem ready to be judged. Raises ReferenceFailed where its reference does not run."""
+
+    def __init__(
+        self, problem: Problem, settings: Settings, reference: RunnerProcess, *, fallback: bool
+    ) -> None:
+        self.problem, self.settings = problem, settings
+        self.device, self._fallback = settings.device, fallback
+        self.source = InputSource(problem, settings.device, PRECISIONS[settings.precision])
+        self.weight_seed = secrets.randbits(60)
+        self.init = self.source.init_arguments()
+        self.place = "device"
+        self.reference = Side(process=reference, buffers={}, trusted=True)
+        self.candidate_buffers: dict[str, memory.SharedBuffer] = {}
+        self.floors: dict[str, float] = {}
+        self.skipped: set[str] = set()
+        self.variant = "plain"
+        self.table: list[list[Any]] = []
+        self._prepare()
+
+    def ask_reference(self, op: Op, **facts: Any) -> Reply:
+        """Ask the reference's process; its failures are ours."""
+        return self.reference.ask(op, REFERENCE_TIMEOUT_S, **facts)
+
+    def build_reference(self, variant: str = "plain", place: str | None = None) -> None:
+        """Build the reference's model: its variant of weights, drawn on the device or the CPU."""
+        self.variant, self.place = variant, place or self.place
+        self.ask_reference(Op.CONSTRUCT, **self.construction())
+        self._export_state()
+
+    def construction(self) -> dict[str, Any]:
+        """What CONSTRUCT says, the same to both sides."""
+        return {
+            "init": self.init,
+            "seed": self.weight_seed,
+            "place": self.place,
+            "precision": self.settings.precision,
+            "variant": self.variant,
+        }
+
+    def expect(self, at: int, seed: int, *, strict: bool = False) -> list[torch.Tensor]:
+        """Run the reference on an input set; give views of its outputs, good until it runs again."""
+        self.reference.buffers["inputs"].publish()
+        self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict)
+        self.ask_reference(Op.DELIVER, index=0, offsets=self.output_offsets)
+        return self.read_outputs(self.reference)
+
+    def read_outputs(self, side: Side) -> list[torch.Tensor]:
+        """Give views of what a side delivered last."""
+        slot = side.buffers["outputs"]
+        slot.refresh()
+        return [
+            slot.view(offset, getattr(torch, leaf.dtype), leaf.shape)
+            for leaf, offset in zip(self.output_leaves, self.output_offsets, strict=True)
+        ]
+
+    def floor(self, distribution: str) -> float:
+        """How far rounding alone moves the reference, as a share of the tolerance: measured once, when asked.
+
+        Two probes: the same inputs without TF32, and the inputs moved by about an ulp.
+        """
+        if distribution not in self.floors:
+            seed = secrets.randbits(60)
+            self.put(0, self.source.draw(seed, distribution))
+            expected = [tensor.clone() for tensor in self.expect(0, seed)]
+            strict = self.expect(0, seed, strict=True)
+            moved = [self.worst(expected, strict, distribution)]
+            self.put(0, self.source.draw(seed, distribution, nudge=True))
+            moved.append(self.worst(expected, self.expect(0, seed), distribution))
+            self.floors[distribution] = max(moved)
+        return self.floors[distribution]
+
+    def tolerance(self, expected: torch.Tensor, distribution: str) -> compare.Tolerance:
+        """The tolerance at scale 1: KernelBench's in plain trials, relative to the output's size elsewhere."""
+        base = compare.TOLERANCES[self.settings.precision]
+        size = compare.root_mean_square(expected) if distribution != "plain" else 0.0
+        return compare.Tolerance(absolute=base * size if size > 0 else base, relative=base)
+
+    def worst(self, expected: list[torch.Tensor], found: list[torch.Tensor], distribution: str) -> float:
+        """The largest error over all outputs, as a share of the tolerance."""
+        pairs = zip(expected, found, strict=True)
+        return max(compare.compare(e, f, self.tolerance(e, distribution)).worst for e, f in pairs)
+
+    def put(self, at: int, values: list[Any]) -> None:
+        """Write an input set to both sides."""
+        sides = [self.reference.buffers["inputs"], self.candidate_buffers["inputs"]]
+        for arena in sides:
+            for offset, leaf, value in zip(self._offsets(at), self.source.leaves, values, strict=True):
+                if leaf.dtype is not None:
+                    arena.view(offset, leaf.dtype, leaf.shape).copy_(value)
+
+    def inputs_differ(self, at: int) -> bool:
+        """Whether the two sides' copies of an input set are no longer the same."""
+        ours, theirs = self.reference.buffers["inputs"], self.candidate_buffers["inputs"]
+        theirs.refresh()
+        return any(
+            not _same_bits(ours.view(o, leaf.dtype, leaf.shape), theirs.view(o, leaf.dtype, leaf.shape))
+            for o, leaf in zip(self._offsets(at), self.source.leaves, strict=True)
+            if leaf.dtype is not None
+        )
+
+    def input_sets(self) -> list[list[dict[str, Any]]]:
+        """What INPUTS says: for each set, where its tensors lie."""
+        return [
+            [
+                {"scalar": leaf.scalar}
+                if leaf.dtype is None
+                else {"offset": offset, "dtype": str(leaf.dtype).removeprefix("torch."), "shape": leaf.shape}
+                for offset, leaf in zip(self._offsets(at), self.source.leaves, strict=True)
+            ]
+            for at in range(self.sets)
+        ]
+
+    def admit(self, process: RunnerProcess, timeout_s: float) -> Side:
+        """Give a candidate's process its buffers."""
+        side = Side(process=process, buffers=self.candidate_buffers)
+        for name in self.candidate_buffers:
+            side.hand_over(name, timeout_s)
+        side.ask(Op.INPUTS, timeout_s, sets=self.input_sets())
+        return side
+
+    def align(self, side: Side, timeout_s: float) -> str:
+        """Give the candidate the reference's weights: they were equal, are loaded, or are unlike in name or shape."""
+        if self.table:
+            ours, theirs = self.reference.buffers["state"], side.buffers["state"]
+            ours.refresh()
+            theirs.tensor.copy_(ours.tensor)
+            theirs.publish()
+            self.settle()
+        return side.ask(Op.STATE, timeout_s, action="load", table=self.table).text
+
+    def run_batch(
+        self, side: Side, order: list[int], seed: int, timeout_s: float, *, keep: bool = True
+    ) -> tuple[float, float]:
+        """Time a batch of calls: milliseconds by our clock and by the side's own."""
+        ready = side.ask(Op.BATCH, timeout_s, order=order, seed=seed, keep=keep)
+        if ready.op is not Op.READY:
+            raise RunFailed("ProtocolViolation", f"expected READY, got {ready.op.name}")
+        self.settle()
+        start = time.perf_counter()
+        side.process.channel.ask(Op.GO)
+        done = side.receive(timeout_s, spin=self.device == "cuda")
+        elapsed_ms = (time.perf_counter() - start) * 1e3
+        if done.count != len(order):
+            raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
+        return elapsed_ms, done.number
+
+    def per_call(self, side: Side, order: list[int], seed: int, timeout_s: float) -> tuple[float, float]:
+        """Milliseconds a call by our clock, less what an empty batch takes, and by the side's own clock."""
+        idle, _ = self.run_batch(side, [], seed, timeout_s)
+        side.idle_ms.append(idle)
+        elapsed, claimed = self.run_batch(side, order, seed, timeout_s)
+        idle = statistics.median(side.idle_ms[-9:])
+        return max(elapsed - idle, 1e-6) / len(order), max(claimed, 0.0) / len(order)
+
+    def settle(self) -> None:
+        """Wait until the oracle's own work on the device is done."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def close(self) -> None:
+        """Give back the buffers and whatever the reference holds."""
+        self.ask_reference(Op.FREE, everything=True)
+        for buffer in [*self.reference.buffers.values(), *self.candidate_buffers.values()]:
+            buffer.close()
+        self.reference.buffers, self.candidate_buffers = {}, {}
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
+
+    def _prepare(self) -> None:
+        self.ask_reference(Op.LOAD, source=self.problem.sized_source, class_name="Model")
+        self.sets = 1
+        self._place_inputs()
+        self.build_reference()
+        self.ask_reference(Op.INPUTS, sets=self.input_sets())
+        seed = secrets.randbits(60)
+        self.put(0, self.source.draw(seed))
+        self.reference.buffers["inputs"].publish()
+        reply = self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
+        self.output_leaves, self.structure = reply.leaves, reply.text
+        self.peak_bytes = reply.count
+        self.mutates = self.inputs_differ(0)
+        sizes = [leaf_bytes(leaf) for leaf in self.output_leaves]
+        self.output_offsets, self.output_bytes = memory.layout(sizes)
+        self._share("outputs", self.output_bytes)
+        self._choose_sets(self._estimate_ms())
+        self.floors, self.skipped = {}, set()
+
+    def _estimate_ms(self) -> float:
+        return min(self.run_batch(self.reference, [0], 0, REFERENCE_TIMEOUT_S)[1] for _ in range(3))
+
+    def _choose_sets(self, estimate_ms: float) -> None:
+        wanted = math.ceil(BATCH_MS[self.device] / max(estimate_ms, 1e-3))
+        a_set = self._input_bytes + self.output_bytes
+        affordable = max(1, SETS_BYTES[self.device] // max(a_set, 1))
+        sets = min(wanted, affordable, MAX_SETS)
+        if sets > 1:
+            self.sets = sets
+            self._place_inputs()
+            self.ask_reference(Op.INPUTS, sets=self.input_sets())
+
+    def _place_inputs(self) -> None:
+        sizes = [leaf.nbytes for leaf in self.source.leaves]
+        self._leaf_offsets, self._input_bytes = memory.layout(sizes)
+        self._share("inputs", self._input_bytes * self.sets)
+
+    def _offsets(self, at: int) -> list[int]:
+        return [at * self._input_bytes + offset for offset in self._leaf_offsets]
+
+    def _share(self, name: str, nbytes: int) -> None:
+        for buffers in (self.reference.buffers, self.candidate_buffers):
+            if name in buffers:
+                buffers.pop(name).close()
+            buffers[name] = memory.create(nbytes, self.device, fallback=self._fallback)
+        self.reference.hand_over(name, REFERENCE_TIMEOUT_S)
+
+    def _export_state(self) -> None:
+        described = ast.literal_eval(self.ask_reference(Op.STATE, action="describe", table=[]).text)
+        sizes = [torch.Size(shape).numel() * getattr(torch, dtype).itemsize for _, dtype, shape in described]
+        offsets, nbytes = memory.layout(sizes)
+        table = [[*entry, offset] for entry, offset in zip(described, offsets, strict=True)]
+        if table != self.table:
+            self.table = table
+            self._share("state", nbytes)
+        if table:
+            self.ask_reference(Op.STATE, action="export", table=table)
+
+
+def leaf_bytes(leaf: Leaf) -> int:
+    """Bytes of an output."""
+    return torch.Size(leaf.shape).numel() * getattr(torch, leaf.dtype).itemsize
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.dtype == torch.bool:
+        return torch.equal(one, other)
+    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[one.dtype.itemsize]
+    return torch.equal(one.view(whole), other.view(whole))

@@ -1,0 +1,268 @@
+"""The engine of this machine: one oracle a GPU, or one for the CPU, and a pool that compiles beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import selectors
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kernelbench.build import Builder, BuildStatus, Built
+from kernelbench.jobs import Job, Progress, Settings, Verdict
+from kernelbench.rows import Environment, Failure, Row, Status
+from kernelbench.version import evaluator_sha256
+
+PREPARATION_S = 600.0
+"""Seconds that the oracle may take beyond the candidate's own time: the reference, warming up, cleaning up."""
+
+
+class LocalEngine:
+    """Judge on this machine's devices. `gpus` are device indices; all of them by default."""
+
+    def __init__(
+        self, gpus: Sequence[int] | None = None, progress: Progress | None = None, cache: Path | None = None
+    ) -> None:
+        self._gpus = gpus
+        self._progress = progress or (lambda event, facts: None)
+        self._cache = cache
+
+    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Verdict]:
+        """Judge every job; verdicts come as they are reached."""
+        devices = self._devices(settings)
+        work = _Work()
+        verdicts: queue.Queue[Verdict | BaseException | None] = queue.Queue()
+        with Builder(cache_root=self._cache, timeout_s=settings.build_timeout_s) as builder:
+            threads = [
+                threading.Thread(target=_serve, args=(device, work, settings, verdicts), daemon=True)
+                for device in devices
+            ]
+            for thread in threads:
+                thread.start()
+            feeder = threading.Thread(target=self._build, args=(builder, jobs, work, verdicts), daemon=True)
+            feeder.start()
+            left = len(devices)
+            try:
+                while left:
+                    verdict = verdicts.get()
+                    if isinstance(verdict, BaseException):
+                        raise verdict
+                    if verdict is None:
+                        left -= 1
+                    else:
+                        yield verdict
+            finally:
+                work.stop()
+                for thread in threads:
+                    thread.join(timeout=30)
+
+    def _devices(self, settings: Settings) -> list[str]:
+        if settings.device == "cpu":
+            return [""]
+        if self._gpus is not None:
+            return [str(index) for index in self._gpus]
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if visible:
+            return [name for name in visible.split(",") if name]
+        return [str(index) for index in range(_gpu_count())]
+
+    def _build(self, builder: Builder, jobs: Sequence[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
+        """Hand jobs on as soon as what they need is built; what does not compile is ruled without a device."""
+        pending: dict[Future[Built], Job] = {builder.submit(job): job for job in jobs}
+        waiting = set(pending)
+        while waiting:
+            done, waiting = wait(waiting, return_when="FIRST_COMPLETED")
+            for future in sorted(done, key=lambda f: pending[f].key):
+                job, built = pending[future], future.result()
+                if built.status is BuildStatus.FAILED:
+                    verdicts.put(_build_failure(job, built))
+                else:
+                    self._progress("built", {"key": str(job.key), "cpu_seconds": built.cpu_seconds})
+                    work.add(job, built.cache)
+        work.complete()
+
+
+class _Work:
+    """Jobs that are ready, by problem; a device keeps to its problem as long as there are jobs of it."""
+
+    def __init__(self) -> None:
+        self._ready: dict[str, deque[tuple[Job, Path | None]]] = {}
+        self._condition = threading.Condition()
+        self._complete = False
+
+    def add(self, job: Job, cache: Path | None) -> None:
+        """Offer a job."""
+        with self._condition:
+            self._ready.setdefault(job.problem.sha256, deque()).append((job, cache))
+            self._condition.notify()
+
+    def complete(self) -> None:
+        """Say that no more jobs come."""
+        with self._condition:
+            self._complete = True
+            self._condition.notify_all()
+
+    def stop(self) -> None:
+        """Drop what is left."""
+        with self._condition:
+            self._ready.clear()
+            self._complete = True
+            self._condition.notify_all()
+
+    def take(self, problem: str, *, wait: bool = True) -> tuple[Job, Path | None] | None:
+        """Give a job, of the problem named if there is one; None when none is left, or none ready to hand."""
+        with self._condition:
+            while not self._ready:
+                if self._complete or not wait:
+                    return None
+                self._condition.wait()
+            chosen = problem if problem in self._ready else next(iter(self._ready))
+            jobs = self._ready[chosen]
+            job = jobs.popleft()
+            if not jobs:
+                del self._ready[chosen]
+            return job
+
+
+class _OracleProcess:
+    """An oracle on one device, spoken to in lines of JSON."""
+
+    def __init__(self, device: str, settings: Settings) -> None:
+        environment = dict(os.environ)
+        environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+        if device:
+            environment["CUDA_VISIBLE_DEVICES"] = device
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kernelbench.oracle"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        self._buffer = b""
+        self.send(asdict(settings))
+
+    def send(self, data: dict[str, Any]) -> None:
+        """Send one line; a dead oracle is noticed when it should answer."""
+        assert self._process.stdin is not None  # noqa: S101 (it was opened as a pipe)
+        try:
+            self._process.stdin.write(json.dumps(data).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return
+
+    def receive(self, timeout_s: float) -> dict[str, Any] | None:
+        """Wait for one line; None where the oracle died or took too long."""
+        assert self._process.stdout is not None  # noqa: S101 (it was opened as a pipe)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                if not selector.select(timeout_s):
+                    return None
+                chunk = os.read(self._process.stdout.fileno(), 1 << 20)
+                if not chunk:
+                    return None
+                self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self, *, kill: bool = False) -> None:
+        """End the oracle and wait for it."""
+        assert self._process.stdin is not None  # noqa: S101 (it was opened as a pipe)
+        if kill:
+            self._process.kill()
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _serve(device: str, work: _Work, settings: Settings, verdicts: queue.Queue[Any]) -> None:
+    """Keep one device busy until no job is left. The oracle holds a job and knows the next one."""
+    from kernelbench.oracle import job_to_json  # (needs torch, which the engine's importers may lack)
+
+    oracle: _OracleProcess | None = None
+    held: deque[tuple[Job, Path | None]] = deque()
+    lost: set[str] = set()
+    try:
+        while True:
+            while len(held) < 2:
+                problem = held[-1][0].problem.sha256 if held else ""
+                job = work.take(problem, wait=not held)
+                if job is None:
+                    break
+                held.append(job)
+                if oracle is not None:
+                    oracle.send(job_to_json(*job))
+            if not held:
+                break
+            if oracle is None:
+                oracle = _OracleProcess(device, settings)
+                for each in held:
+                    oracle.send(job_to_json(*each))
+            answer = oracle.receive(settings.timeout_s + PREPARATION_S)
+            key = str(held[0][0].key)
+            if answer is None:
+                oracle.close(kill=True)
+                oracle = None
+                if key not in lost:
+                    lost.add(key)
+                    continue
+            verdicts.put(_verdict(held.popleft()[0], answer))
+    except Exception as error:  # noqa: BLE001 (raised again in the caller's thread)
+        verdicts.put(error)
+    finally:
+        if oracle is not None:
+            oracle.close()
+    verdicts.put(None)
+
+
+def _gpu_count() -> int:
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
+
+
+def _no_device() -> Environment:
+    """The environment of a row that no device was needed for."""
+    return Environment(device="", gpu="")
+
+
+def _verdict(job: Job, answer: dict[str, Any] | None) -> Verdict:
+    from kernelbench.oracle import (
+        environment_from_json,
+    )  # (needs torch, which the engine's importers may lack)
+
+    if answer is not None:
+        return Verdict(
+            row=Row.from_json(answer["row"]), environment=environment_from_json(answer["environment"])
+        )
+    failure = Failure(name="OracleLost", message="the judging process died or did not answer, twice")
+    return Verdict(row=_blank(job, Status.INFRA_ERROR, failure), environment=_no_device())
+
+
+def _build_failure(job: Job, built: Built) -> Verdict:
+    failure = Failure(name="BuildFailed", message="the extension does not compile", log=built.log)
+    return Verdict(row=_blank(job, Status.COMPILE_ERROR, failure), environment=_no_device())
+
+
+def _blank(job: Job, status: Status, failure: Failure) -> Row:
+    return Row(
+        key=job.key,
+        status=status,
+        kernel_sha256=job.kernel_sha256,
+        problem_sha256=job.problem.sha256,
+        evaluator_sha256=evaluator_sha256(),
+        failure=failure,
+        finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )

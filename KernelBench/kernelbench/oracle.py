@@ -1,0 +1,206 @@
+"""The oracle process: one a GPU, trusted, persistent. Takes jobs as JSON lines, gives rows as JSON lines.
+
+It owns problems, seeds, expected outputs, tolerances, clock and verdict, and never imports a submission.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from kernelbench import memory
+from kernelbench.bench import Bench, ReferenceFailed
+from kernelbench.environment import describe_device
+from kernelbench.frames import Op
+from kernelbench.jobs import Job, Settings
+from kernelbench.judge import judge
+from kernelbench.keys import KernelKey
+from kernelbench.problems import Problem
+from kernelbench.processes import Home, RunFailed, RunnerProcess, Zygote
+from kernelbench.rows import Environment, Failure, Row, Status
+from kernelbench.version import evaluator_sha256
+
+WARM_S = 120.0
+
+
+class Oracle:
+    """What is kept from job to job: the zygote, the reference's process, the bench, a process that stands by."""
+
+    def __init__(self, settings: Settings, zygote: Zygote) -> None:
+        self.settings = settings
+        self.zygote = zygote
+        self.fallback = settings.device == "cuda" and not handles_can_be_shared()
+        self._reference: RunnerProcess | None = None
+        self._bench: Bench | None = None
+        self._standby: tuple[str, RunnerProcess, bool] | None = None
+        self.walls: tuple[str, ...] = ()
+
+    def judge(self, job: Job, cache: Path | None, upcoming: Path | None = None) -> Row:
+        """Judge one job; a fault of the reference's is an infra_error row.
+
+        `cache` holds what was built for the job, `upcoming` what was built for the one after.
+        """
+        try:
+            bench = self._prepare_bench(job.problem)
+            process = self._take_standby(cache)
+            self.prepare_standby(upcoming)
+            self.walls = self.walls or process.walls()
+            return judge(bench, job, process, self._await_standby)
+        except (ReferenceFailed, RunFailed, torch.cuda.OutOfMemoryError) as error:
+            self._drop_reference()
+            return Row(
+                key=job.key,
+                status=Status.INFRA_ERROR,
+                kernel_sha256=job.kernel_sha256,
+                problem_sha256=job.problem.sha256,
+                evaluator_sha256=evaluator_sha256(),
+                failure=Failure(name=type(error).__name__, message=str(error)[:8000]),
+            )
+
+    def prepare_standby(self, cache: Path | None) -> None:
+        """Fork the next candidate's process and let it open the device; nothing submitted runs in it yet."""
+        if self._standby is None:
+            process = self.zygote.fork(confined=True, cache=cache)
+            process.channel.ask(Op.WARM)
+            self._standby = (str(cache), process, False)
+
+    def close(self) -> None:
+        """End what is kept."""
+        if self._standby is not None:
+            self._standby[1].end()
+        if self._reference is not None:
+            self._reference.end()
+
+    def _await_standby(self) -> None:
+        if self._standby is not None and not self._standby[2]:
+            cache, process, _ = self._standby
+            process.receive(WARM_S)
+            self._standby = (cache, process, True)
+
+    def _take_standby(self, cache: Path | None) -> RunnerProcess:
+        if self._standby is not None and self._standby[0] != str(cache):
+            self._standby[1].end()
+            self._standby = None
+        self.prepare_standby(cache)
+        self._await_standby()
+        if self._standby is None:
+            raise RuntimeError("no process stands by")
+        process, self._standby = self._standby[1], None
+        return process
+
+    def _prepare_bench(self, problem: Problem) -> Bench:
+        if self._bench is not None and self._bench.problem.sha256 == problem.sha256:
+            return self._bench
+        if self._bench is not None:
+            bench, self._bench = self._bench, None
+            bench.close()
+        if self._reference is None:
+            self._reference = self.zygote.fork(confined=False)
+            self._reference.ask(Op.WARM, WARM_S)
+        self._bench = Bench(problem, self.settings, self._reference, fallback=self.fallback)
+        return self._bench
+
+    def _drop_reference(self) -> None:
+        self._bench = None
+        if self._reference is not None:
+            self._reference.end()
+            self._reference = None
+        if self.settings.device == "cuda":
+            torch.cuda.empty_cache()
+
+
+def handles_can_be_shared() -> bool:
+    """Whether this platform exports CUDA memory as file descriptors."""
+    try:
+        memory.create(1 << 20, "cuda").close()
+    except memory.HandlesRefused:
+        return False
+    return True
+
+
+def job_to_json(job: Job, cache: Path | None) -> dict[str, Any]:
+    """A job as it travels to the oracle."""
+    problem = {**{k: getattr(job.problem, k) for k in ("level", "problem_id", "name", "source")}}
+    problem["overrides"] = dict(job.problem.overrides)
+    return {
+        "key": str(job.key),
+        "source": job.source,
+        "problem": problem,
+        "cache": str(cache) if cache else None,
+    }
+
+
+def job_from_json(data: dict[str, Any]) -> tuple[Job, Path | None]:
+    """Read a job."""
+    job = Job(key=KernelKey.parse(data["key"]), source=data["source"], problem=Problem(**data["problem"]))
+    return job, Path(data["cache"]) if data["cache"] else None
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    """Judge jobs until the input ends. The first line holds the settings; each answer is a line of JSON."""
+    said = json.loads(requests.readline())
+    settings = Settings(**{**said, "switched_off": tuple(said["switched_off"])})
+    threads = max(1, (os.cpu_count() or 1) if settings.device == "cpu" else 4)
+    home = Home(device=settings.device, threads=threads, memory_bytes=int(settings.memory_gb * 2**30))
+    with Zygote(home) as zygote:
+        if settings.device == "cuda":
+            torch.cuda.init()
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+        oracle = Oracle(settings, zygote)
+        inbox = _Inbox(requests)
+        while (data := inbox.take()) is not None:
+            job, cache = job_from_json(data)
+            following = inbox.peek()
+            upcoming = Path(following["cache"]) if following and following["cache"] else None
+            row = oracle.judge(job, cache, upcoming)
+            environment = describe_device(settings.device, oracle.walls, shared=not oracle.fallback)
+            answers.write(json.dumps({"row": row.to_json(), "environment": asdict(environment)}) + "\n")
+            answers.flush()
+        oracle.close()
+
+
+class _Inbox:
+    """Jobs as they arrive, so that the next one is known while the current one is judged."""
+
+    def __init__(self, requests: IO[str]) -> None:
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._read, args=(requests,), daemon=True).start()
+
+    def take(self) -> dict[str, Any] | None:
+        """Wait for the next job; None at the end."""
+        return self._queue.get()
+
+    def peek(self) -> dict[str, Any] | None:
+        """The job after, where it has already arrived."""
+        with self._queue.mutex:
+            return self._queue.queue[0] if self._queue.queue else None
+
+    def _read(self, requests: IO[str]) -> None:
+        for line in requests:
+            self._queue.put(json.loads(line))
+        self._queue.put(None)
+
+
+def environment_from_json(data: dict[str, Any]) -> Environment:
+    """Read an environment as an oracle wrote it."""
+    return Environment(**{**data, "isolation": tuple(data["isolation"])})
+
+
+def main() -> None:
+    """Serve on standard input and output; anything else that is printed goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

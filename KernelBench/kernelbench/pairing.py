@@ -1,0 +1,68 @@
+"""The arithmetic of a paired measurement: from rounds of both sides to a speedup with its interval.
+
+Pure functions over numbers; no clock, no device.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from kernelbench.rows import Timing
+
+MIN_ROUNDS = 6
+"""The fewest rounds whose order statistics bound the median at 95 %."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Milliseconds a call in one round, by the oracle's clock, with each side's own claim beside it."""
+
+    reference_ms: float
+    candidate_ms: float
+    reference_claim_ms: float
+    candidate_claim_ms: float
+
+
+def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:
+    """The median of the rounds' ratios, and an interval that holds the true median in 95 % of cases."""
+    ratios = sorted(r.reference_ms / r.candidate_ms for r in rounds)
+    low, high = _median_ranks(len(ratios))
+    return statistics.median(ratios), (ratios[low], ratios[high])
+
+
+def is_tight(rounds: Sequence[Round], half_width: float) -> bool:
+    """Whether the interval reaches at most `half_width` (relative) to either side."""
+    if len(rounds) < MIN_ROUNDS:
+        return False
+    middle, (low, high) = speedup(rounds)
+    return high - middle <= half_width * middle and middle - low <= half_width * middle
+
+
+def timing(values: Sequence[float]) -> Timing:
+    """Summarise milliseconds."""
+    return Timing(
+        median=statistics.median(values),
+        mean=statistics.fmean(values),
+        std=statistics.pstdev(values),
+        min=min(values),
+        max=max(values),
+        n=len(values),
+    )
+
+
+@cache
+def _median_ranks(n: int) -> tuple[int, int]:
+    """Zero-based ranks of the order statistics that bound the median at 95 %, whatever the distribution."""
+    below = 0.0
+    rank = -1
+    for k in range(n // 2):
+        below += math.comb(n, k) / 2**n
+        if below > 0.025:
+            break
+        rank = k
+    rank = max(rank, 0)
+    return rank, n - 1 - rank

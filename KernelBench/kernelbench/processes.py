@@ -1,0 +1,216 @@
+"""The oracle's side of the processes that run models: starting, asking, watching, ending them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from kernelbench import sandbox
+from kernelbench.frames import Channel, ChannelClosed, Op, Overdue, ProtocolError, Reply
+
+LOG_BYTES = 8 << 10
+START_S = 120.0
+_WATCH_S = 0.25
+_KEPT_VARIABLES = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "ROCM_HOME",
+    "HIP_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "TORCH_CUDA_ARCH_LIST",
+    "THUNDERKITTENS_ROOT",
+    "CUTLASS_PATH",
+    "CC",
+    "CXX",
+)
+
+
+class RunFailed(Exception):
+    """What ran did not answer as asked: an error inside it, its death, its silence, or a broken protocol."""
+
+    def __init__(self, name: str, message: str, trail: str = "") -> None:
+        super().__init__(f"{name}: {message}")
+        self.name, self.message, self.trail = name, message, trail
+
+
+@dataclass(frozen=True, kw_only=True)
+class Home:
+    """How runners are started: on which device, with how many threads and how much memory (bytes)."""
+
+    device: str
+    threads: int
+    memory_bytes: int
+
+
+class Zygote:
+    """The process that forks runners. Use it as a context manager; leaving it ends every runner."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        ours, theirs = socket.socketpair()
+        code = f"import sys; sys.path[:] = {sys.path!r}; from kernelbench.zygote import main"
+        code += f"; main({theirs.fileno()})"
+        environment = {
+            **{k: v for k, v in os.environ.items() if k in _KEPT_VARIABLES},
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", code],
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._control = ours
+        self._lines: IO[str] = ours.makefile("r", encoding="utf-8")
+        self._next_uid = 0
+        self._ready = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._lines.close()
+        self._control.close()
+        try:
+            self._process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            sandbox.kill_all(sandbox.descendants(self._process.pid))
+            self._process.wait()
+
+    def fork(self, *, confined: bool, cache: Path | None = None) -> RunnerProcess:
+        """Start a runner: `confined` for a candidate, free for the trusted reference."""
+        self._wait_until_ready()
+        uid = sandbox.FIRST_UID + self._next_uid % sandbox.UIDS if confined else os.geteuid()
+        self._next_uid += 1
+        ours, theirs = socket.socketpair()
+        log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        request = {
+            "do": "fork",
+            "confine": confined,
+            "uid": uid,
+            "device": self.home.device,
+            "threads": self.home.threads,
+            "memory_bytes": self.home.memory_bytes if self.home.device == "cpu" else 0,
+            "cache": str(cache) if cache else None,
+            "readable": [str(path) for path in _readable(cache)],
+            "environment": {k: v for k, v in os.environ.items() if k in _KEPT_VARIABLES},
+        }
+        socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno(), log.fileno()])
+        theirs.close()
+        pid = json.loads(self._lines.readline())["pid"]
+        return RunnerProcess(self, Channel(ours), pid, log)
+
+    def end(self, pid: int) -> int:
+        """End a runner and all it started; give its exit code."""
+        self._control.sendall(json.dumps({"do": "end", "pid": pid}).encode())
+        status: int = json.loads(self._lines.readline())["status"]
+        return status
+
+    def _wait_until_ready(self) -> None:
+        if not self._ready:
+            if self._lines.readline() != "ready\n":
+                raise RuntimeError("the zygote did not start: is torch installed?")
+            self._ready = True
+
+
+class RunnerProcess:
+    """One process that runs a model. `waited_s` sums the seconds spent waiting for its answers."""
+
+    def __init__(self, zygote: Zygote, channel: Channel, pid: int, log: IO[bytes]) -> None:
+        self.pid = pid
+        self.channel = channel
+        self.waited_s = 0.0
+        self._zygote = zygote
+        self._log = log
+        self._ended: int | None = None
+        self._memory_exceeded = False
+        self._watch = threading.Thread(target=self._watch_memory, daemon=True)
+        self._watch.start()
+
+    def ask(self, op: Op, timeout_s: float, *, fds: tuple[int, ...] = (), **facts: Any) -> Reply:
+        """Send a request and wait for its answer; raise RunFailed where there is no good one."""
+        try:
+            self.channel.ask(op, fds=fds, **facts)
+        except ChannelClosed:
+            raise self._death() from None
+        return self.receive(timeout_s)
+
+    def receive(self, timeout_s: float, *, spin: bool = False) -> Reply:
+        """Wait for the answer to the last request; raise RunFailed where there is no good one."""
+        start = time.monotonic()
+        try:
+            reply = self.channel.receive(timeout_s, spin=spin)
+        except Overdue:
+            raise RunFailed("Timeout", f"no answer within {timeout_s:.0f} s") from None
+        except ChannelClosed:
+            raise self._death() from None
+        except ProtocolError as error:
+            raise RunFailed("ProtocolViolation", str(error)) from None
+        finally:
+            self.waited_s += time.monotonic() - start
+        if reply.op is Op.FAILED:
+            name, _, rest = reply.text.partition("\n")
+            message, _, trail = rest.partition("\nTraceback")
+            raise RunFailed(name, message, trail)
+        return reply
+
+    def end(self) -> int:
+        """Kill the process and everything it started; give its exit code, 128 + n for signal n."""
+        if self._ended is None:
+            self._ended = self._zygote.end(self.pid)
+            self.channel.close()
+        return self._ended
+
+    def log_tail(self) -> str:
+        """The end of what the process printed."""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - LOG_BYTES))
+        return self._log.read(LOG_BYTES).decode("utf-8", "replace")
+
+    def walls(self) -> tuple[str, ...]:
+        """The walls that stand around the process, as it said before any submitted code ran."""
+        self._log.seek(0)
+        first = self._log.readline(400).decode("utf-8", "replace")
+        return tuple(first.removeprefix("walls:").split()) if first.startswith("walls:") else ()
+
+    def _death(self) -> RunFailed:
+        status = self.end()
+        if self._memory_exceeded:
+            return RunFailed(
+                "OutOfMemory", f"more than {self._zygote.home.memory_bytes / 2**30:.0f} GiB of host memory"
+            )
+        how = f"signal {status - 128}" if status > 128 else f"exit code {status}"
+        return RunFailed("ProcessDied", f"the process ended by {how} before it answered")
+
+    def _watch_memory(self) -> None:
+        limit = self._zygote.home.memory_bytes
+        while self._ended is None:
+            if sandbox.resident_bytes(sandbox.descendants(self.pid)) > limit:
+                self._memory_exceeded = True
+                sandbox.kill_all(sandbox.descendants(self.pid))
+                return
+            time.sleep(_WATCH_S)
+
+
+def _readable(cache: Path | None) -> list[Path]:
+    paths = [Path(p) for p in (sys.prefix, sys.base_prefix, *sys.path) if p and Path(p).is_dir()]
+    paths += [Path(__file__).resolve().parent, *([cache] if cache else [])]
+    return sorted({path.resolve() for path in paths})

@@ -1,0 +1,336 @@
+"""The process that runs a model: a candidate, or the reference in a process of the same kind.
+
+It loads a source, builds the model, and serves the oracle's requests. In a candidate's process everything
+here is under the candidate's control: nothing it answers is believed without a check on the other side.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import gc
+import importlib.util
+import itertools
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernelbench import memory, variants
+from kernelbench.clocks import batch_clock, time_calls
+from kernelbench.frames import DTYPES, Channel, ChannelClosed, Leaf, Op, Reply
+
+PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+SPIN_S = 0.005
+_M_PERTURB = -6
+
+
+class Runner:
+    """One model and its buffers. Each public method answers one operation of `frames.Op`."""
+
+    def __init__(
+        self, channel: Channel, device: str, *, extensions: Callable[[], None] | None = None
+    ) -> None:
+        self.channel = channel
+        self.device = device
+        self.module: ModuleType | None = None
+        self.model: torch.nn.Module | None = None
+        self.buffers: dict[str, memory.SharedBuffer] = {}
+        self.sets: list[list[Any]] = []
+        self.outputs: list[Any] = []
+        self._extensions = extensions
+        self._names = itertools.count()
+
+    def load(self, source: str, class_name: str) -> Reply:
+        """Execute a module's source, as a file so that Triton can read it, and find its class."""
+        if self._extensions is not None:
+            self._extensions()
+            self._extensions = None
+        name = f"kernel_{next(self._names)}"
+        path = Path.cwd() / f"{name}.py"
+        path.write_text(source, "utf-8")
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"cannot load {path}")
+        self.module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = self.module
+        spec.loader.exec_module(self.module)
+        self.class_name = class_name
+        if not hasattr(self.module, class_name):
+            raise AttributeError(f"the source defines no class {class_name}")
+        return Reply(op=Op.DONE)
+
+    def construct(self, init: str, seed: int, place: str, precision: str, variant: str) -> Reply:
+        """Build the model under a seed, drawing its weights on the device or on the CPU."""
+        self.model = None
+        self.outputs = []
+        builder = getattr(self.module, self.class_name)
+        with (
+            torch.no_grad(),
+            torch.device(self.device if place == "device" else "cpu"),
+            variants.init(variant),
+        ):
+            arguments = init_arguments(init)
+            torch.manual_seed(seed)
+            model = builder(*arguments)
+        self.model = model.to(device=self.device, dtype=PRECISIONS[precision])
+        return Reply(op=Op.DONE)
+
+    def buffer(self, name: str, nbytes: int, fallback: bool, fd: int) -> Reply:
+        """Map a buffer of the oracle's."""
+        if name in self.buffers:
+            if name == "inputs":
+                self.sets = []
+            self.buffers.pop(name).close()
+        self.buffers[name] = memory.attach(fd, nbytes, self.device, fallback=fallback)
+        return Reply(op=Op.DONE)
+
+    def inputs(self, sets: list[list[dict[str, Any]]]) -> Reply:
+        """Lay the input tensors over the shared buffer; scalars come as they are."""
+        arena = self.buffers["inputs"]
+        self.sets = [[_input(arena, leaf) for leaf in leaves] for leaves in sets]
+        return Reply(op=Op.DONE)
+
+    def state(self, action: str, table: list[list[Any]]) -> Reply:
+        """Describe, export, or take over parameters and buffers: `table` holds name, dtype, shape, offset."""
+        state = self._model().state_dict()
+        if action == "describe":
+            return Reply(op=Op.DONE, text=_describe(state))
+        views = {name: (dtype, tuple(shape), offset) for name, dtype, shape, offset in table}
+        if {n: (_name(t.dtype), tuple(t.shape)) for n, t in state.items()} != {
+            n: (dtype, shape) for n, (dtype, shape, _) in views.items()
+        }:
+            return Reply(op=Op.DONE, text="unlike")
+        if not views:
+            return Reply(op=Op.DONE, text="equal")
+        shared = self.buffers["state"]
+        shared.refresh()
+        shared_state = {
+            name: shared.view(offset, getattr(torch, dtype), shape)
+            for name, (dtype, shape, offset) in views.items()
+        }
+        if action == "export":
+            for name, tensor in state.items():
+                shared_state[name].copy_(tensor)
+            self._synchronize()
+            shared.publish()
+            return Reply(op=Op.DONE, text="exported")
+        if all(torch.equal(tensor, shared_state[name]) for name, tensor in state.items()):
+            return Reply(op=Op.DONE, text="equal")
+        with torch.no_grad():
+            for name, tensor in state.items():
+                tensor.copy_(shared_state[name])
+        self._synchronize()
+        return Reply(op=Op.DONE, text="loaded")
+
+    def call(self, at: int, seed: int, poison: int, strict: bool) -> Reply:
+        """Run one forward call; describe its outputs. `poison` is how many bytes of free memory to spoil."""
+        self.outputs = []
+        self.buffers["inputs"].refresh()
+        torch.manual_seed(seed)
+        with self._poisoned(poison), _strict(strict):
+            output = self._forward(at)
+            self._synchronize()
+        self.outputs = [output]
+        leaves, structure = flatten(output)
+        self.buffers["inputs"].publish()
+        return Reply(
+            op=Op.DONE, count=self._peak_bytes(), leaves=tuple(_claim(x) for x in leaves), text=structure
+        )
+
+    def batch(self, order: list[int], seed: int, keep: bool) -> Reply:
+        """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds."""
+        self.outputs = []
+        self.buffers["inputs"].refresh()
+        torch.manual_seed(seed)
+        self._synchronize()
+        gc.collect(0)
+        gc.disable()
+        self.channel.answer(Reply(op=Op.READY))
+        self.channel.wait_for_request(SPIN_S)
+        op, _, _ = self.channel.listen()
+        if op is not Op.GO:
+            raise ValueError(f"expected GO, got {op.name}")
+        model, sets = self._model(), self.sets
+        with torch.no_grad():
+            outputs, claimed_ms = batch_clock(self.device, lambda: [model(*sets[at]) for at in order])
+        reply = Reply(op=Op.DONE, number=claimed_ms, count=len(outputs))
+        self.outputs = outputs if keep else []
+        gc.enable()
+        return reply
+
+    def deliver(self, index: int, offsets: list[int]) -> Reply:
+        """Copy one kept output into the shared buffer."""
+        slot = self.buffers["outputs"]
+        leaves, _ = flatten(self.outputs[index])
+        for leaf, offset in zip(leaves, offsets, strict=True):
+            slot.view(offset, leaf.dtype, tuple(leaf.shape)).copy_(leaf)
+        self._synchronize()
+        slot.publish()
+        return Reply(op=Op.DONE)
+
+    def free(self, everything: bool) -> Reply:
+        """Drop the outputs; with `everything` also the model, its buffers and all cached memory."""
+        self.outputs = []
+        if everything:
+            self.model, self.sets = None, []
+            for buffer in self.buffers.values():
+                buffer.close()
+            self.buffers = {}
+            if self.module is not None:
+                sys.modules.pop(self.module.__name__, None)
+                self.module = None
+            gc.collect()
+            if self.device == "cuda":
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+        return Reply(op=Op.DONE)
+
+    def warm(self) -> Reply:
+        """Open the device before it is needed."""
+        torch.ones(8, 8, device=self.device).matmul(torch.ones(8, 8, device=self.device))
+        self._synchronize()
+        return Reply(op=Op.DONE)
+
+    def time(self, at: int, method: str, warmups: int, trials: int) -> Reply:
+        """Time calls one by one by a method of KernelBench's; milliseconds as text, for people's own runs."""
+        self.buffers["inputs"].refresh()
+        with torch.no_grad():
+            times = time_calls(self.device, lambda: self._forward(at), method, warmups, trials)
+        return Reply(op=Op.DONE, count=len(times), text=" ".join(repr(ms) for ms in times))
+
+    def serve(self) -> None:
+        """Answer requests until the oracle hangs up."""
+        methods: dict[Op, Callable[..., Reply]] = {
+            op: getattr(self, op.name.lower()) for op in Op if hasattr(self, op.name.lower())
+        }
+        while True:
+            try:
+                op, facts, fds = self.channel.listen()
+            except ChannelClosed:
+                return
+            try:
+                reply = methods[op](**facts, **({"fd": fds[0]} if fds else {}))
+            except BaseException as error:  # noqa: BLE001 (whatever the submitted code raises becomes an answer)
+                reply = Reply(op=Op.FAILED, text=describe_error(error))
+            self.channel.answer(reply)
+
+    def _model(self) -> torch.nn.Module:
+        if self.model is None:
+            raise RuntimeError("no model is built")
+        return self.model
+
+    def _forward(self, at: int) -> Any:
+        with torch.no_grad():
+            return self._model()(*self.sets[at])
+
+    def _synchronize(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def _peak_bytes(self) -> int:
+        return torch.cuda.max_memory_allocated() if self.device == "cuda" else 0
+
+    def _poisoned(self, nbytes: int) -> Poison:
+        return Poison(self.device, nbytes)
+
+
+class Poison:
+    """Fill free memory with garbage, so that an output nobody wrote cannot look right."""
+
+    def __init__(self, device: str, nbytes: int) -> None:
+        self.device, self.nbytes = device, nbytes
+
+    def __enter__(self) -> None:
+        if self.device == "cpu":
+            ctypes.CDLL(None).mallopt(_M_PERTURB, 0x80 if self.nbytes else 0)
+        elif self.nbytes:
+            spoiled = [torch.full((-(-self.nbytes // 4),), torch.nan, device=self.device) for _ in range(2)]
+            del spoiled
+
+    def __exit__(self, *_: object) -> None:
+        if self.device == "cpu":
+            ctypes.CDLL(None).mallopt(_M_PERTURB, 0)
+
+
+class _strict:
+    """Switch TF32 off for a while: the reference's own rounding is measured against this."""
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+
+    def __enter__(self) -> None:
+        self.before = (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
+        if self.on:
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+
+    def __exit__(self, *_: object) -> None:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = self.before
+
+
+def init_arguments(init: str) -> list[Any]:
+    """Read the constructor's arguments: a literal, or the source of a problem that makes them."""
+    if init.startswith("["):
+        return list(ast.literal_eval(init))
+    module = ModuleType("problem")
+    exec(compile(init, "problem", "exec"), module.__dict__)  # noqa: S102 (level 4 makes configuration objects)
+    return list(module.__dict__["get_init_inputs"]())
+
+
+def flatten(output: Any) -> tuple[list[Any], str]:
+    """Give the leaves of an output in order, and its structure as text: `t`, `(t,t)`, `{a:t}`."""
+    if isinstance(output, (tuple, list)):
+        parts = [flatten(part) for part in output]
+        return [leaf for leaves, _ in parts for leaf in leaves], f"({','.join(text for _, text in parts)})"
+    if isinstance(output, dict):
+        named = {str(key): flatten(value) for key, value in output.items()}
+        inside = ",".join(f"{key}:{text}" for key, (_, text) in named.items())
+        return [leaf for leaves, _ in named.values() for leaf in leaves], f"{{{inside}}}"
+    return [output], "t"
+
+
+def describe_error(error: BaseException) -> str:
+    """Say an error's name, message and where it came from, each on its own line."""
+    trail = "".join(traceback.format_exception(error)[-12:])
+    return f"{type(error).__module__}.{type(error).__name__}\n{str(error)[:4000]}\n{trail[-6000:]}"
+
+
+def _claim(leaf: Any) -> Leaf:
+    if not isinstance(leaf, torch.Tensor):
+        return Leaf(dtype="other", shape=(), device="cpu", is_plain_tensor=False, is_dense=False)
+    return Leaf(
+        dtype=_name(leaf.dtype),
+        shape=tuple(leaf.shape),
+        device=leaf.device.type,
+        is_plain_tensor=type(leaf) is torch.Tensor,
+        is_dense=leaf.layout is torch.strided and not _overlaps(leaf),
+    )
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    span = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride < span:
+                return True
+            span = stride * size
+    return False
+
+
+def _name(dtype: torch.dtype) -> str:
+    name = str(dtype).removeprefix("torch.")
+    return name if name in DTYPES else "other"
+
+
+def _describe(state: dict[str, torch.Tensor]) -> str:
+    return repr([[name, _name(tensor.dtype), list(tensor.shape)] for name, tensor in state.items()])
+
+
+def _input(arena: memory.SharedBuffer, leaf: dict[str, Any]) -> Any:
+    if "scalar" in leaf:
+        return leaf["scalar"]
+    return arena.view(leaf["offset"], getattr(torch, leaf["dtype"]), tuple(leaf["shape"]))
