@@ -67,7 +67,7 @@ class RunFolder:
 
     def sources(self) -> dict[KernelKey, str]:
         """Read every kernel of the run."""
-        return {key: self.kernel_path(key).read_text("utf-8") for key in self.keys()}
+        return {key: self.kernel_path(key).read_bytes().decode("utf-8") for key in self.keys()}
 
     def write_kernel(self, key: KernelKey, source: str) -> None:
         """Write one kernel; the file is there whole or not at all."""

@@ -57,7 +57,7 @@ class Options:
     patience: Patience = field(default_factory=Patience)
 
     def config(self) -> dict[str, Any]:
-        """Give the options that decide what a sample is; a run folder holds samples of one such set."""
+        """Give the options for the record. All but the number of samples decide what a sample is."""
         return {
             **self.recorded,
             "backend": self.prompt.backend,
@@ -69,6 +69,7 @@ class Options:
             "check_kernel": self.check_kernel,
             "regenerations": self.regenerations,
             "turns": self.turns,
+            "num_samples": self.samples,
         }
 
 
@@ -168,8 +169,7 @@ class Generation:
                     f"{self._run.path} holds samples of other options ({'; '.join(differing)}); "
                     "give the options it was started with, or another run name"
                 )
-        else:
-            write_config(self._run.config_path, config)
+        write_config(self._run.config_path, config)
 
     def _draw_turn(self, keys: Sequence[KernelKey], turn: int, on_sample: OnSample) -> None:
         missing = [key for key in keys if self._options.turns == 1 or len(self._turns(key).read()) < turn]
@@ -279,5 +279,5 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
     return [
         f"{name} was {before[name]!r}, is {value!r}"
         for name, value in json.loads(json.dumps(now, default=str)).items()
-        if name in before and before[name] != value
+        if name != "num_samples" and name in before and before[name] != value
     ]

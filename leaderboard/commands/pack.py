@@ -1,0 +1,106 @@
+"""`kbl pack` and `kbl unpack`: run folders to a submission file, and back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("pack")(pack_command)
+    app.command("unpack")(unpack_command)
+
+
+def pack_command(  # noqa: PLR0913  # one option a field of the metadata
+    output: Annotated[Path, typer.Argument(help="The submission file: submissions/<entry>.json.")],
+    folders: Annotated[list[Path], typer.Argument(help="Run folders, or folders of kernels.")],
+    *,
+    display_name: Annotated[str, typer.Option(help="The name on the board; asked for when left out.")] = "",
+    organization: Annotated[str, typer.Option(help="Who stands behind the entry.")] = "",
+    notes: Annotated[str, typer.Option(help="Anything a reader should know.")] = "",
+    run_name: Annotated[str, typer.Option(help="Name of the run that generated the kernels.")] = "",
+    url: Annotated[str, typer.Option(help="A page about the entry.")] = "",
+    backend: Annotated[str, typer.Option(help="cuda, triton, …")] = "",
+    precision: Annotated[str, typer.Option(help="fp32, tf32, bf16, …")] = "",
+    license_: Annotated[str, typer.Option("--license", help="The kernels' licence, as SPDX.")] = "",
+    model: Annotated[str, typer.Option(help="The model's full name and version.")] = "",
+    scaffold: Annotated[str, typer.Option(help="The agent or procedure around the model.")] = "",
+    cost_usd: Annotated[float, typer.Option(help="What generating the entry cost.")] = 0.0,
+    sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
+) -> None:
+    """Pack kernels into a submission file and check it. What the runs recorded of the model is taken along.
+
+    Exit status: 0 written and valid, 1 written with mistakes to mend, 2 nothing written.
+    """
+    from leaderboard.pack import PackError, find_kernels, generation_metadata
+
+    try:
+        kernels = find_kernels(folders, sample or ())
+        recorded = generation_metadata(folders)
+    except (PackError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    generation = {"model": model, "scaffold": scaffold, "cost_usd": cost_usd}
+    given = {
+        "display_name": display_name or _ask_display_name(),
+        "organization": organization,
+        "run_name": run_name,
+        "notes": notes,
+        "url": url,
+        "backend": backend,
+        "precision": precision,
+        "license": license_,
+    }
+    metadata: dict[str, Any] = {**recorded, **{name: value for name, value in given.items() if value}}
+    known = {**recorded.get("generation", {}), **{name: value for name, value in generation.items() if value}}
+    raise typer.Exit(
+        write_submission(output, kernels, {**metadata, "generation": known} if known else metadata)
+    )
+
+
+def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> int:
+    """Pack, write, and say what is missing or to be mended; give the exit status."""
+    from leaderboard.pack import pack, write
+
+    packed = pack(kernels, metadata, output.name)
+    write(output, packed)
+    typer.echo(f"{packed.kernels} kernels written to {output}")
+    for level, count in packed.missing.items():
+        typer.echo(f"warning: level {level} lacks {count} kernels; each counts as failed", err=True)
+    for mistake in packed.mistakes:
+        typer.echo(f"{output}:{mistake.line}: {mistake.rule}: {mistake.message}; {mistake.mend}", err=True)
+    return 1 if packed.mistakes else 0
+
+
+def unpack_command(
+    submission: Annotated[Path, typer.Argument(help="A submission file.")],
+    *,
+    runs: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
+    run_name: Annotated[str, typer.Option(help="Name of the runs; the entry's id when left out.")] = "",
+) -> None:
+    """Write a submission's kernels into run folders, one a level: RUNS/NAME_level1 and so on.
+
+    Exit status: 0 written, 2 the submission cannot be read.
+    """
+    from leaderboard.pack import unpack
+    from leaderboard.submission import InvalidSubmissionError, load
+
+    try:
+        loaded = load(submission)
+        written = unpack(loaded, runs, run_name or loaded.entry)
+    except (InvalidSubmissionError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    for folder in written:
+        typer.echo(str(folder))
+
+
+def _ask_display_name() -> str:
+    if not sys.stdin.isatty():
+        typer.echo("error: --display-name is required where nobody can be asked", err=True)
+        raise typer.Exit(2)
+    return str(typer.prompt("Name on the board"))
