@@ -11,11 +11,13 @@ COMMAND_MODULES = (
     # and imports what is heavy inside its functions: `kbl --help` loads them all.
     "validate",
     "doctor",
+    "demo",
     "plan",
     "site",
     "evaluate",
     "record",
     "generate",
+    "pack",
     "standings",
     "ci",
 )

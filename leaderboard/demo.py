@@ -1,0 +1,69 @@
+"""The demo: the commands that lead from a submission to a board, for the kernels that run on any CPU.
+
+Owns the list of commands. Each runs as a process of its own, just as a person would type it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelbench.rows import board_name
+
+from leaderboard.store import result_path
+
+SUBMISSION = Path("submissions/cpu-demo.json")
+TIMEOUT_S = 40
+"""Seconds a kernel of the demo may take; the one that never returns takes them all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One command of the demo: why it is run, and its arguments after `kbl`."""
+
+    purpose: str
+    arguments: tuple[str, ...]
+
+
+def steps(folder: Path, site: Path, submission: Path = SUBMISSION) -> Iterator[Step]:
+    """Give the demo's commands; all that they write is in `folder` and `site`."""
+    data, work = str(folder / "data"), folder / "work"
+    board = board_name("CPU", "reduced")
+    result = result_path(work, board, submission.stem)
+    yield Step(
+        purpose="Check the submission: seconds, no kernel runs.",
+        arguments=("validate", str(submission)),
+    )
+    where = ("--device", "cpu", "--sizes", "reduced", "--timeout", str(TIMEOUT_S))
+    yield Step(
+        purpose="Build, judge and time its kernels on the CPU. Three of them fail on purpose.",
+        arguments=("evaluate", str(submission), *where, "--data", data, "--work", str(work)),
+    )
+    yield Step(
+        purpose="Record the verdicts, after checking what can be checked.",
+        arguments=("record", str(result), "--data", data, "--submissions", str(submission.parent)),
+    )
+    yield Step(
+        purpose="Compute the standings.",
+        arguments=("standings", "--gpu", board, "--data", data, "--submissions", str(submission.parent)),
+    )
+    yield Step(
+        purpose="Build the site.",
+        arguments=("site", "build", "--data", data, "--out", str(site)),
+    )
+
+
+def prepare(folder: Path, recorded: Path = Path("data")) -> None:
+    """Give the demo a copy of the recorded results, so that its board stands beside the others."""
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    if recorded.is_dir():
+        shutil.copytree(recorded, folder / "data", dirs_exist_ok=True)
+
+
+def run(step: Step) -> int:
+    """Run one command with this terminal as its own; give its exit status."""
+    return subprocess.run([sys.executable, "-m", "leaderboard", *step.arguments], check=False).returncode
