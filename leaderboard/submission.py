@@ -26,7 +26,7 @@ class InvalidSubmissionError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """One entry: its id, the digest of its file's bytes, its metadata as written, its kernels in key order."""
+    """One entry: its id, its file's digest, its metadata without empty fields, its kernels in key order."""
 
     entry: str
     sha256: str
@@ -63,6 +63,6 @@ def parse(raw: bytes, name: str) -> Submission:
     return Submission(
         entry=name.removesuffix(".json"),
         sha256=hashlib.sha256(raw).hexdigest(),
-        metadata=value["metadata"],
+        metadata={name: given for name, given in value["metadata"].items() if given not in (None, "")},
         kernels=dict(sorted(kernels.items())),
     )

@@ -162,6 +162,14 @@ def test_a_submission_is_loaded_with_its_digest_and_sorted_kernels(tmp_path: Pat
     assert FULL_METADATA == submission.metadata
 
 
+def test_empty_fields_of_the_earlier_boards_tools_are_accepted_and_dropped(tmp_path: Path) -> None:
+    metadata = {"display_name": "Fine", "organization": None, "run_name": "", "notes": ""}
+
+    submission = load(write(tmp_path / "earlier.json", {**FINE, "metadata": metadata}))
+
+    assert {"display_name": "Fine"} == submission.metadata
+
+
 def test_loading_an_invalid_submission_raises_its_mistakes(tmp_path: Path) -> None:
     path = write(tmp_path / "bad.json", {**FINE, "extra": 1, "more": 2})
 

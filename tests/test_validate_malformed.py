@@ -112,6 +112,12 @@ MALFORMED = {
         "field",
         "metadata.display_name must be a string, found a number (7)",
     ),
+    "wrong type of notes": Malformed(
+        named(notes=["x"]), "field", "metadata.notes must be a string, found an array"
+    ),
+    "two lines of organization": Malformed(
+        named(organization="A\nB"), "field", "has control characters: 'A\\nB'"
+    ),
     "metadata as a list": Malformed(
         submission(metadata=[]), "field", "metadata must be an object, found an array"
     ),

@@ -82,7 +82,8 @@ def _explain(error: ValidationError) -> tuple[str, str]:
     value: Any = error.instance
     limit: Any = error.validator_value
     bound = "at least" if error.validator == "minimum" else "at most"
-    wanted = {"object": "an object", "integer": "an integer"}.get(str(limit), f"a {limit}")
+    kind = limit[0] if isinstance(limit, list) else limit
+    wanted = {"object": "an object", "integer": "an integer"}.get(kind, f"a {kind}")
     address = error.validator == "pattern" and "https" in limit
     texts = {
         "type": (f"must be {wanted}, found {_kind(value)}", f"write {wanted} there"),
