@@ -10,19 +10,31 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from kernelbench.engines import epoch
+from kernelbench.engines.remote_build import Packed, read_builds
 from kernelbench.engines.wire import Answer, RefusedAnswerError, pack_request, read_answer
 from kernelbench.figures import gpus
 from kernelbench.jobs import Job, Progress, Settings, Verdict
 from kernelbench.keys import KernelKey
 from kernelbench.rows import Environment, Failure, Row, Status
+from kernelbench.sources import recognise
 from kernelbench.version import evaluator_sha256
 
 Call = Callable[[str], object]
 """Sends a request and gives its answer; raises whatever the platform raises."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remote:
+    """The two remote functions: one compiles without a GPU, one judges."""
+
+    build: Call
+    judge: Call
+
 
 Group = tuple[Job, ...]
 
@@ -47,8 +59,8 @@ class ModalEngine:
             return
         meter = _Meter()
         try:
-            with _remote() as call:
-                yield from self._rounds(jobs, settings, _Sender(call, settings, meter))
+            with _remote() as remote, _Builds(remote.build, jobs, settings) as builds:
+                yield from self._rounds(jobs, settings, _Sender(remote.judge, settings, meter, builds))
         finally:
             self._progress("bill", meter.bill())
 
@@ -69,13 +81,42 @@ class ModalEngine:
         yield from (_infra(job, faults[key]) for key, job in left.items())
 
 
+class _Builds:
+    """Compiles ahead what needs compiling, on as many containers as the epoch allows. A context manager."""
+
+    def __init__(self, call: Call, jobs: Sequence[Job], settings: Settings) -> None:
+        self._call = call
+        self._settings = settings
+        self._pool = ThreadPoolExecutor(max_workers=epoch.MAX_BUILDERS, thread_name_prefix="modal-build")
+        needed = {job.kernel_sha256: job for job in jobs if recognise(job.source).needs_build}
+        self._builds = {digest: self._pool.submit(self._build, job) for digest, job in needed.items()}
+
+    def __enter__(self) -> _Builds:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def of(self, group: Group) -> dict[str, Packed]:
+        """Wait for the builds of these kernels; what could not be built in advance is left out."""
+        waited = [self._builds[job.kernel_sha256] for job in group if job.kernel_sha256 in self._builds]
+        return {name: files for future in waited for name, files in future.result().items()}
+
+    def _build(self, job: Job) -> dict[str, Packed]:
+        try:
+            return read_builds(self._call(pack_request([job], self._settings)))
+        except Exception:  # noqa: BLE001 - a build in advance saves time only: without it the GPU's container builds
+            return {}
+
+
 class _Sender:
     """Sends groups of kernels to as many containers at once as the epoch allows."""
 
-    def __init__(self, call: Call, settings: Settings, meter: _Meter) -> None:
+    def __init__(self, call: Call, settings: Settings, meter: _Meter, builds: _Builds) -> None:
         self._call = call
         self._settings = settings
         self._meter = meter
+        self._builds = builds
 
     def send(self, groups: Sequence[Group]) -> Iterator[tuple[Group, Answer | Fault]]:
         """Give every group with its answer, or with what went wrong, as they come."""
@@ -89,7 +130,7 @@ class _Sender:
 
     def _ask(self, group: Group) -> Answer | Fault:
         try:
-            text = self._call(pack_request(group, self._settings))
+            text = self._call(pack_request(group, self._settings, self._builds.of(group)))
         except Exception as error:  # noqa: BLE001 - the platform raises a lost container's own exception too
             self._meter.count(0.0)
             return "lost_container", f"{type(error).__name__}: {error}"[:300]
@@ -130,13 +171,13 @@ class _Meter:
 
 
 @contextmanager
-def _remote() -> Iterator[Call]:
+def _remote() -> Iterator[Remote]:
     """Start the app for as long as the context lasts, with the guard on everything that comes back."""
-    from kernelbench.engines.modal_app import app, judge_kernels
+    from kernelbench.engines.modal_app import app, build_kernels, judge_kernels
     from kernelbench.engines.modal_guard import only_text_results
 
     with only_text_results(), app.run():
-        yield judge_kernels.remote
+        yield Remote(build=build_kernels.remote, judge=judge_kernels.remote)
 
 
 def _groups(jobs: Sequence[Job], *, alone: bool) -> list[Group]:

@@ -14,6 +14,7 @@ from kernelbench.problems import DEFAULT_ROOT
 
 REMOTE_ROOT = PurePosixPath("/opt/KernelBench")
 JUDGE_TIMEOUT_S = 3600
+BUILD_TIMEOUT_S = 1200
 START_TIMEOUT_S = 900
 RETRIES = 1
 """Modal's own retries, of a container that crashed: `worker` never raises, so nothing else fails."""
@@ -27,6 +28,27 @@ image = (
 )
 
 app = modal.App(f"kernelbench-leaderboard-{epoch.EPOCH.replace('.', '-')}", include_source=False)
+
+
+@app.function(
+    image=image,
+    cpu=(4.0, 8.0),
+    memory=(8 * 1024, 24 * 1024),
+    timeout=BUILD_TIMEOUT_S,
+    startup_timeout=START_TIMEOUT_S,
+    retries=modal.Retries(max_retries=RETRIES, initial_delay=1.0),
+    max_containers=epoch.MAX_BUILDERS,
+    scaledown_window=2,
+    single_use_containers=True,
+    block_network=True,
+    restrict_modal_access=True,
+    _experimental_restrict_output=True,
+)
+def build_kernels(request: str) -> str:
+    """Compile the kernels of a request, without a GPU."""
+    from kernelbench.engines.remote_build import build
+
+    return build(request)
 
 
 @app.function(

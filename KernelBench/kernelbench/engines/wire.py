@@ -18,7 +18,7 @@ from kernelbench.problems import Problem
 from kernelbench.rows import Environment, Row
 from kernelbench.version import evaluator_sha256
 
-MAX_ANSWER_BYTES = 1024 * 1024
+MAX_ANSWER_BYTES = 2 * 1024 * 1024
 MAX_SECONDS_CLAIMED = 24 * 3600.0
 
 
@@ -35,8 +35,10 @@ class Answer:
     fault: str = ""
 
 
-def pack_request(jobs: Sequence[Job], settings: Settings) -> str:
-    """Write jobs and settings as JSON."""
+def pack_request(
+    jobs: Sequence[Job], settings: Settings, builds: Mapping[str, Mapping[str, str]] | None = None
+) -> str:
+    """Write jobs and settings as JSON, with the builds that were made in advance."""
     listed = [
         {
             "key": str(job.key),
@@ -51,7 +53,8 @@ def pack_request(jobs: Sequence[Job], settings: Settings) -> str:
         }
         for job in jobs
     ]
-    return json.dumps({"settings": dataclasses.asdict(settings), "jobs": listed})
+    values = {"settings": dataclasses.asdict(settings), "jobs": listed, "builds": builds or {}}
+    return json.dumps(values)
 
 
 def read_request(text: str) -> tuple[list[Job], Settings]:
@@ -66,6 +69,12 @@ def read_request(text: str) -> tuple[list[Job], Settings]:
     return jobs, Settings(**settings)
 
 
+def read_builds_of(text: str) -> dict[str, dict[str, str]]:
+    """Read the builds that came with a request."""
+    builds: dict[str, dict[str, str]] = json.loads(text)["builds"]
+    return builds
+
+
 def pack_answer(answer: Answer) -> str:
     """Write an answer as JSON. Figures that are not finite become null: JSON has none."""
     verdicts = [
@@ -77,7 +86,7 @@ def pack_answer(answer: Answer) -> str:
 
 def read_answer(text: object, jobs: Sequence[Job], gpu: str) -> Answer:
     """Read an answer about exactly these jobs on that GPU model; raise RefusedAnswerError otherwise."""
-    data = _object(_strict(text))
+    data = _object(strict_json(text, RefusedAnswerError))
     fault = data.get("fault", "")
     if not isinstance(fault, str) or set(data) - {"verdicts", "seconds", "fault"}:
         raise RefusedAnswerError("an answer has verdicts, seconds and fault alone")
@@ -94,15 +103,16 @@ def read_answer(text: object, jobs: Sequence[Job], gpu: str) -> Answer:
     return Answer(verdicts=verdicts, seconds=_seconds(data.get("seconds")))
 
 
-def _strict(text: object) -> Any:
+def strict_json(text: object, refusal: type[Exception]) -> Any:
+    """Read a text of bounded size as strict JSON; raise `refusal` where it is none."""
     if not isinstance(text, str):
-        raise RefusedAnswerError(f"an answer must be text, got {type(text).__name__}")
+        raise refusal(f"an answer must be text, got {type(text).__name__}")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_ANSWER_BYTES:
-        raise RefusedAnswerError(f"an answer must be at most {MAX_ANSWER_BYTES:,} bytes, got {len(text):,}")
+        raise refusal(f"an answer must be at most {MAX_ANSWER_BYTES:,} bytes, got {len(text):,}")
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_float)
     except (ValueError, RecursionError) as error:
-        raise RefusedAnswerError(f"an answer must be strict JSON: {str(error)[:200]}") from error
+        raise refusal(f"an answer must be strict JSON: {str(error)[:200]}") from error
 
 
 def _verdict(item: object) -> Verdict:

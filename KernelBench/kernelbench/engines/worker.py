@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from kernelbench.engines.epoch import EPOCH
-from kernelbench.engines.wire import Answer, pack_answer, read_request
+from kernelbench.engines.remote_build import unpack
+from kernelbench.engines.wire import Answer, pack_answer, read_builds_of, read_request
 from kernelbench.figures import gpus
 from kernelbench.jobs import Engine, Verdict
 
@@ -20,17 +23,18 @@ QUERY = ("name", "compute_cap", "memory.total")
 CAPABILITY = {"H100": "9.0"}
 
 Query = Callable[[], str]
+MakeEngine = Callable[[Path], Engine]
+"""Makes the engine that judges, given the folder of builds made in advance."""
 
 
-def judge(request: str, *, gpu: str, engine: Engine | None = None, query: Query | None = None) -> str:
+def judge(request: str, *, gpu: str, make: MakeEngine | None = None, query: Query | None = None) -> str:
     """Judge the jobs of a request on this container's GPU, which must be of that model."""
     started = time.monotonic()
     try:
         problem = device_problem(gpu, (query or _ask_driver)())
         if problem:
             return pack_answer(Answer(fault=problem))
-        jobs, settings = read_request(request)
-        verdicts = tuple(_in_epoch(verdict) for verdict in (engine or _local_engine()).run(jobs, settings))
+        verdicts = _verdicts(request, make or _local_engine)
         return pack_answer(Answer(verdicts=verdicts, seconds=time.monotonic() - started))
     except Exception as error:  # noqa: BLE001 - whatever breaks here is the container's fault, and must not be pickled
         return pack_answer(Answer(fault=f"{type(error).__name__}: {error}"[:500]))
@@ -53,15 +57,24 @@ def device_problem(gpu: str, answer: str) -> str:
     return ""
 
 
+def _verdicts(request: str, make: MakeEngine) -> tuple[Verdict, ...]:
+    jobs, settings = read_request(request)
+    with tempfile.TemporaryDirectory() as name:
+        cache = Path(name)
+        cache.chmod(0o711)  # the candidate, under another uid, reads its own folder and lists none
+        unpack(read_builds_of(request), cache)
+        return tuple(_in_epoch(verdict) for verdict in make(cache).run(jobs, settings))
+
+
 def _ask_driver() -> str:
     command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def _local_engine() -> Engine:
+def _local_engine(cache: Path) -> Engine:
     from kernelbench.engines.local import LocalEngine
 
-    return LocalEngine()
+    return LocalEngine(cache=cache)
 
 
 def _in_epoch(verdict: Verdict) -> Verdict:
