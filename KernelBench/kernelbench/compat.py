@@ -69,6 +69,11 @@ class RunFolder:
         """Read every kernel of the run."""
         return {key: self.kernel_path(key).read_bytes().decode("utf-8") for key in self.keys()}
 
+    def sweep(self) -> None:
+        """Remove the halves of files that a killed writer left. Only for who holds the run alone."""
+        for path in self.path.glob(".level_*_kernel.py.*"):
+            path.unlink(missing_ok=True)
+
     def write_kernel(self, key: KernelKey, source: str) -> None:
         """Write one kernel; the file is there whole or not at all."""
         write_text(self.kernel_path(key), source)

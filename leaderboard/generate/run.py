@@ -123,6 +123,7 @@ class Generation:
         refuses every request, and StoreError while another process works on the same run.
         """
         with store.locked(self._journal.path):
+            self._run.sweep()
             self._keep_config()
             wanted = self.wanted()
             for turn in range(1, self._options.turns + 1):
