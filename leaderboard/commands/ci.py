@@ -119,7 +119,12 @@ def results() -> None:
         if settings.results_ref == settings.base_ref:
             log("the results are part of the checkout")
             return
-        remote = Remote(url=runner.clone_url, ref=settings.results_ref, start_ref=settings.base_ref)
+        remote = Remote(
+            url=runner.clone_url,
+            ref=settings.results_ref,
+            start_ref=settings.base_ref,
+            token=runner.token,
+        )
         fetched = fetch_folder(remote, "data", Path())
     except (SettingsError, EventError, GitError) as error:
         raise _fault(error) from error
