@@ -7,11 +7,13 @@ from typing import Any
 from leaderboard.render import charts, numbers, places
 from leaderboard.render.lines import EntryLine
 from leaderboard.render.site import BoardView, Site
-from leaderboard.standings import Scores, Standing
+from leaderboard.standings import THRESHOLDS, Scores, Standing
 
 ROWS_IN_PAGE = 200
 CURVES_IN_PAGE = 5
 WHISKER_WIDTH = 110.0
+COLUMNS = ("deployed", "geomean", "n", "fast1", "fast1.5", "fast2", "near1", "near1.5", "near2", "correct", "problems")
+"""The order of an entry's figures in the table's data; `site/assets/board.js` reads them by place."""
 
 
 def write_board(site: Site, view: BoardView) -> None:
@@ -81,7 +83,7 @@ def table_data(view: BoardView) -> dict[str, Any]:
     """Give every entry's figures, overall and by level, in the order of `columns`."""
     return {
         "board": view.name,
-        "columns": ["deployed", "geomean", "n", "fast1", "fast1.5", "fast2", "correct", "problems", "near"],
+        "columns": COLUMNS,
         "entries": [_table_entry(line) for line in view.entries],
     }
 
@@ -109,10 +111,10 @@ def _figures(scores: Scores) -> list[float | int | None]:
         numbers.rounded(scores.deployed_speedup, 4),
         numbers.rounded(scores.geomean_speedup, 4),
         scores.geomean_n,
-        *(numbers.rounded(scores.fast[p], 4) for p in (1.0, 1.5, 2.0)),
-        numbers.rounded(scores.correct_rate, 4),
+        *(numbers.rounded(scores.fast[p], 4) for p in THRESHOLDS),
+        *(scores.straddling[p] for p in THRESHOLDS),
+        scores.correct,
         scores.problems,
-        sum(scores.straddling.values()),
     ]
 
 

@@ -1,0 +1,218 @@
+// The board: level switch, search, filters and sorting over the whole table; chosen entries' curves; all in the address.
+import { announce, compare, parseSort, sortButton } from "./table.js";
+import { drawCurves, fromSlider, toSlider } from "./curve.js";
+import { entryData, fetchJson } from "./data.js";
+import { byId, debounce, el, root, svg } from "./dom.js";
+import * as format from "./format.js";
+import * as state from "./state.js";
+
+const PAGE = 200;
+const MOST = 6;
+const section = document.querySelector("section.board");
+const columns = ["deployed", "geomean", "n", "fast1", "fast1.5", "fast2", "near1", "near1.5", "near2", "correct", "problems"];
+const place = Object.fromEntries(columns.map((name, at) => [name, at]));
+
+let entries = [];
+let shown = PAGE;
+let sort = parseSort(state.read("sort"), { column: "rank", direction: "up" });
+let level = state.read("level", "all");
+let picked = state.read("pick").split(",").filter(Boolean).slice(0, MOST);
+
+const figure = (entry, name) => (entry[level] ? entry[level][place[name]] : null);
+
+function value(entry, column) {
+  if (column === "rank") return entry.at;
+  if (column === "name") return entry.name.toLowerCase();
+  if (column === "date") return entry.date;
+  if (/^l\d$/.test(column)) return entry[column] ? entry[column][0] : null;
+  if (column === "correct") return figure(entry, "problems") ? figure(entry, "correct") / figure(entry, "problems") : null;
+  return figure(entry, column);
+}
+
+function matching() {
+  const [search, kind, backend, precision] = ["search", "kind", "backend", "precision"].map((id) => byId(id).value);
+  const wanted = search.trim().toLowerCase();
+  return entries.filter((entry) => (!kind || entry.kind === kind) && (!backend || entry.backend === backend)
+    && (!precision || entry.precision === precision) && (!wanted || entry.text.includes(wanted)));
+}
+
+function whisker(entry) {
+  const low = Math.log(Number(section.dataset.low));
+  const high = Math.log(Number(section.dataset.high));
+  const width = Number(section.dataset.width);
+  const x = (number) => (Math.min(Math.max((Math.log(number) - low) / (high - low), 0), 1) * width).toFixed(1);
+  return svg("svg", { class: "whisker", viewBox: `0 0 ${width} 12`, width, height: 12, "aria-hidden": "true" },
+    svg("line", { class: "one", x1: x(1), x2: x(1), y1: 0, y2: 12 }),
+    svg("line", { x1: x(entry.ci[0]), x2: x(entry.ci[1]), y1: 6, y2: 6 }),
+    svg("circle", { cx: x(entry.all[0]), cy: 6, r: 3 }));
+}
+
+function share(entry, name, near) {
+  const number = figure(entry, near);
+  return el("td", { class: "n" }, format.percent(figure(entry, name)), number ? el("small", {}, `±${number} near`) : "");
+}
+
+function pickBox(entry) {
+  const box = el("input", { type: "checkbox", "aria-label": `Draw and compare ${entry.name}`, onchange: () => pick(entry.id, box.checked) });
+  box.checked = picked.includes(entry.id);
+  return el("td", { class: "pick" }, box);
+}
+
+function row(entry, levels) {
+  const overall = level === "all";
+  return el("tr", { "data-id": entry.id },
+    el("td", { class: "n rank" }, entry.rank),
+    el("th", { scope: "row", class: "name" },
+      el("a", { href: `${root}entries/${section.dataset.slug}/${entry.id}.html` }, entry.name),
+      entry.kind === "baseline" ? " " : "", entry.kind === "baseline" ? el("span", { class: "tag" }, "baseline") : "",
+      el("small", {}, entry.org, entry.why && entry.kind !== "baseline" ? el("em", {}, ` not ranked: ${entry.why}`) : "")),
+    el("td", { class: "n main" }, format.speedup(figure(entry, "deployed")), overall ? el("small", {}, format.interval(entry.ci)) : ""),
+    el("td", { class: "plot" }, overall ? whisker(entry) : ""),
+    el("td", { class: "n" }, format.speedup(figure(entry, "geomean")), el("small", {}, `n = ${figure(entry, "n") ?? 0}`)),
+    share(entry, "fast1", "near1"), share(entry, "fast1.5", "near1.5"), share(entry, "fast2", "near2"),
+    el("td", { class: "n" }, format.percent(value(entry, "correct")),
+      el("small", {}, entry[level] ? `${figure(entry, "correct")} of ${figure(entry, "problems")}` : "")),
+    levels.map((name) => el("td", { class: "n" }, format.speedup(value(entry, name)))),
+    el("td", { class: "n date" }, el("time", { datetime: entry.date }, entry.date)),
+    pickBox(entry));
+}
+
+function draw() {
+  const found = matching();
+  const order = (entry) => value(entry, sort.column);
+  found.sort((a, b) => compare(order(a) ?? null, order(b) ?? null, sort.direction) || a.at - b.at);
+  const table = byId("standings");
+  const levels = [...table.tHead.querySelectorAll("[data-sort]")].map((cell) => cell.dataset.sort).filter((name) => /^l\d$/.test(name));
+  table.tBodies[0].replaceChildren(...found.slice(0, shown).map((entry) => row(entry, levels)));
+  const heads = [...table.tHead.rows[0].cells];
+  announce(heads, heads.find((cell) => cell.dataset.sort === sort.column), sort.direction);
+  byId("found").textContent = `${format.count(found.length)} of ${format.count(entries.length)} entries`;
+  const rest = found.length - shown;
+  byId("more").replaceChildren(...(rest > 0 ? [el("button", { type: "button", onclick: () => { shown += PAGE; draw(); } },
+    `Show ${Math.min(PAGE, rest)} more of ${format.count(rest)}`)] : []));
+  if (!found.length) byId("more").textContent = "No entry fits. Change the search or reset.";
+}
+
+function remember() {
+  const plain = sort.column === "rank" && sort.direction === "up";
+  state.write({
+    q: byId("search").value, kind: byId("kind").value, backend: byId("backend").value, precision: byId("precision").value,
+    level: level === "all" ? "" : level, sort: plain ? "" : `${sort.column}.${sort.direction}`, pick: picked.join(","),
+  });
+}
+
+function update() { remember(); draw(); }
+
+function pick(id, on) {
+  picked = on ? [...picked, id].slice(-MOST) : picked.filter((other) => other !== id);
+  for (const box of document.querySelectorAll("#standings tbody tr")) {
+    box.querySelector(".pick input").checked = picked.includes(box.dataset.id);
+  }
+  remember();
+  showPicked();
+  curves();
+}
+
+function showPicked() {
+  const chosen = byId("picked");
+  const link = `${root}compare.html?board=${section.dataset.slug}&a=${picked[0]}&b=${picked[1]}`;
+  chosen.replaceChildren(...(picked.length ? [`${picked.length} chosen. `,
+    picked.length > 1 ? el("a", { href: link }, "Compare the first two") : "Choose another to compare.", " ",
+    el("button", { type: "button", onclick: () => { picked = []; update(); showPicked(); curves(); } }, "Clear")] : []));
+}
+
+async function curves() {
+  const slider = byId("p");
+  const p = fromSlider(Number(slider.value));
+  byId("p-value").textContent = `p = ${p.toFixed(2)}`;
+  const names = picked.length ? picked : entries.filter((entry) => entry.rank !== "–").concat(entries).slice(0, 5).map((entry) => entry.id);
+  const chosen = [...new Set(names)].map((id) => entries.find((entry) => entry.id === id)).filter(Boolean);
+  const loaded = await Promise.all(chosen.map((entry) => entryData(section.dataset.slug, entry.id)));
+  const series = chosen.map((entry, at) => ({
+    name: entry.name,
+    page: `${root}entries/${section.dataset.slug}/${entry.id}.html`,
+    problems: entry[level] ? entry[level][place.problems] : entry.all[place.problems],
+    speedups: loaded[at].rows.filter((item) => counted(item)).map((item) => item.speedup),
+  }));
+  drawCurves(byId("curve"), series, fromSlider(Number(slider.value)));
+  state.write({ p: toSlider(p) === toSlider(1) ? "" : p.toFixed(2) });
+}
+
+function counted(item) {
+  const { level: at, sample } = format.problemOf(item.key);
+  return item.status === "correct" && item.speedup && sample === 0 && (level === "all" ? at !== 4 : `l${at}` === level);
+}
+
+function levelSwitch() {
+  const names = ["all", ...section.dataset.levels.split(" ").filter(Boolean).map((name) => `l${name}`)];
+  if (!names.includes(level)) level = "all";
+  for (const name of names) {
+    const input = el("input", { type: "radio", name: "level", value: name, onchange: () => { level = name; update(); curves(); } });
+    input.checked = name === level;
+    byId("levels").append(el("label", {}, input, el("span", {}, name === "all" ? "All" : name.slice(1))));
+  }
+}
+
+function heads() {
+  const cells = [...byId("standings").tHead.rows[0].cells];
+  for (const cell of cells.filter((item) => item.dataset.sort)) {
+    sortButton(cell, () => {
+      const column = cell.dataset.sort;
+      const first = ["rank", "name"].includes(column) ? "up" : "down";
+      sort = { column, direction: sort.column === column ? (sort.direction === "up" ? "down" : "up") : first };
+      update();
+    });
+  }
+  byId("standings").tHead.rows[0].append(el("th", { scope: "col", class: "pick" }, "Draw"));
+}
+
+function fields() {
+  for (const [id, name] of [["search", "q"], ["kind", "kind"], ["backend", "backend"], ["precision", "precision"]]) {
+    const field = byId(id);
+    if (id === "backend" || id === "precision") {
+      const values = [...new Set(entries.map((entry) => entry[id]).filter(Boolean))].sort();
+      field.append(...values.map((text) => el("option", {}, text)));
+      field.closest("label").hidden = values.length < 2;
+    }
+    field.value = state.read(name);
+    field.addEventListener(id === "search" ? "input" : "change", id === "search" ? debounce(() => { shown = PAGE; update(); }) : update);
+  }
+  byId("kind").closest("label").hidden = !entries.some((entry) => entry.kind === "baseline");
+  byId("reset").addEventListener("click", () => {
+    for (const id of ["search", "kind", "backend", "precision"]) byId(id).value = "";
+    sort = { column: "rank", direction: "up" };
+    level = "all";
+    document.querySelector("#levels input").checked = true;
+    update();
+    curves();
+  });
+}
+
+function slider() {
+  const p = Number(state.read("p", "1")) || 1;
+  const input = el("input", { type: "range", id: "p", min: 0, max: 1000, step: 1, value: toSlider(Math.min(Math.max(p, 0.25), 16)), oninput: curves });
+  byId("curve").prepend(el("div", { class: "slider" }, el("label", { for: "p" }, el("output", { id: "p-value", for: "p" }, `p = ${p.toFixed(2)}`)), input));
+  document.querySelector("#curves .script").hidden = false;
+  const watch = new IntersectionObserver((seen) => {
+    if (!seen.some((item) => item.isIntersecting)) return;
+    watch.disconnect();
+    curves();
+  });
+  watch.observe(byId("curves"));
+}
+
+async function start() {
+  const table = await fetchJson(section.dataset.table.slice(root.length));
+  entries = table.entries.map((entry, at) => ({ ...entry, at, text: `${entry.name} ${entry.org} ${entry.id}`.toLowerCase() }));
+  picked = picked.filter((id) => entries.some((entry) => entry.id === id));
+  levelSwitch();
+  fields();
+  heads();
+  slider();
+  section.querySelector(".controls").hidden = false;
+  draw();
+  showPicked();
+  if (picked.length) curves();
+}
+
+if (section) start();

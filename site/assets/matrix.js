@@ -1,0 +1,78 @@
+// The matrix: level filter, and columns of further entries; the choice stays in the address.
+import { entryData, fetchJson } from "./data.js";
+import { byId, el, root } from "./dom.js";
+import * as format from "./format.js";
+import * as state from "./state.js";
+
+const MOST = 12;
+const controls = byId("controls");
+const table = byId("matrix");
+let entries = [];
+let added = [];
+
+const tone = (speedup) => (speedup >= 2 ? "up3" : speedup >= 1.2 ? "up2" : speedup >= 1 ? "up1" : "even");
+const short = (speedup) => (speedup < 10 ? String(Number(speedup.toPrecision(2))) : String(Math.round(speedup)));
+
+function cell(row, problem, entry) {
+  if (!row) return el("td", { class: "none", "data-added": entry }, el("span", { class: "hidden" }, "no kernel"));
+  const href = `${root}problems/${problem}.html?board=${controls.dataset.board}&a=${entry}#code`;
+  if (row.speedup) return el("td", { class: tone(row.speedup), "data-added": entry }, el("a", { href }, short(row.speedup)));
+  return el("td", { class: "bad", "data-added": entry }, el("a", { href, title: format.words[row.status] },
+    el("span", { "aria-hidden": "true" }, row.status === "correct" ? "✓" : "✗"), el("span", { class: "hidden" }, format.words[row.status])));
+}
+
+async function add(id) {
+  const entry = entries.find((item) => item.id === id || item.name.toLowerCase() === id.trim().toLowerCase());
+  const present = entry && table.tHead.querySelector(`[data-id="${CSS.escape(entry.id)}"]`);
+  if (!entry || present || added.length >= MOST) return note(entry, id);
+  const data = await entryData(controls.dataset.board, entry.id);
+  const rows = new Map();
+  for (const row of data.rows) {
+    const problem = format.problemOf(row.key).id;
+    if (!rows.has(problem)) rows.set(problem, row);
+  }
+  added.push(entry.id);
+  table.tHead.rows[0].append(el("th", { scope: "col", "data-id": entry.id, "data-added": entry.id },
+    el("a", { href: `${root}entries/${controls.dataset.board}/${entry.id}.html` }, entry.name), " ",
+    el("button", { type: "button", "aria-label": `Remove ${entry.name}`, onclick: () => remove(entry.id) }, "×")));
+  for (const line of table.tBodies[0].rows) line.append(cell(rows.get(line.dataset.problem), line.dataset.problem, entry.id));
+  show();
+}
+
+function note(entry, id) {
+  byId("found").textContent = entry ? `${entry.name} is there already, or the table is full.` : `No entry “${id}” on this board.`;
+}
+
+function remove(id) {
+  added = added.filter((other) => other !== id);
+  for (const node of table.querySelectorAll(`[data-added="${CSS.escape(id)}"]`)) node.remove();
+  show();
+}
+
+function show() {
+  const level = byId("level").value;
+  let shown = 0;
+  for (const row of table.tBodies[0].rows) {
+    row.hidden = Boolean(level) && row.dataset.level !== level;
+    shown += !row.hidden;
+  }
+  byId("found").textContent = `${shown} problems × ${table.tHead.rows[0].cells.length - 1} entries`;
+  state.write({ level, add: added.join(",") });
+}
+
+async function start() {
+  controls.hidden = false;
+  byId("level").value = state.read("level");
+  byId("level").addEventListener("change", show);
+  entries = (await fetchJson(controls.dataset.table.slice(root.length))).entries;
+  byId("entries").replaceChildren(...entries.map((entry) => el("option", { value: entry.id }, entry.name)));
+  byId("add").addEventListener("change", async (event) => {
+    if (!event.target.value) return;
+    await add(event.target.value);
+    byId("add").value = "";
+  });
+  show();
+  for (const id of state.read("add").split(",").filter(Boolean)) await add(id);
+}
+
+if (controls) start();

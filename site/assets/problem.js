@@ -1,0 +1,122 @@
+// A problem's viewer: any kernel's code, its diff against the reference or another kernel, its log and its evidence.
+import { fetchJson, fetchText, kernelSource, rawResult } from "./data.js";
+import { drawDiff } from "./diff.js";
+import { byId, el } from "./dom.js";
+import * as format from "./format.js";
+import { highlight } from "./highlight.js";
+import * as state from "./state.js";
+
+const viewer = byId("code");
+const [gpu, left, right, changed] = ["gpu", "a", "b", "changed"].map(byId);
+const problem = viewer.dataset.problem;
+const REFERENCE = "reference";
+const NOTHING = "nothing";
+let kernels = [];
+let turn = 0;
+
+const named = (entry) => kernels.find((kernel) => kernel.entry === entry);
+
+function option(kernel) {
+  const figure = kernel.speedup ? format.speedup(kernel.speedup) : format.words[kernel.status];
+  return el("option", { value: kernel.entry }, `${kernel.display_name} (${figure})`);
+}
+
+async function loadBoard() {
+  kernels = gpu.value ? (await fetchJson(`api/v1/problems/${gpu.value}/${problem}.json`)).kernels : [];
+  const [a, b] = [state.read("a"), state.read("b")];
+  left.replaceChildren(...kernels.map(option));
+  right.replaceChildren(el("option", { value: REFERENCE }, "the PyTorch reference"), el("option", { value: NOTHING }, "nothing: code only"), ...kernels.map(option));
+  if (named(a)) left.value = a;
+  if ([REFERENCE, NOTHING].includes(b) || named(b)) right.value = b;
+  await show();
+}
+
+async function source(name) {
+  if (name === REFERENCE) return { name: "PyTorch reference", source: await fetchText(`problems/${problem}.py`) };
+  const kernel = named(name);
+  const found = await kernelSource(name, kernel.key, Number(viewer.dataset.chunk));
+  return { name: kernel.display_name, source: found ?? "# The submission no longer holds this kernel.\n" };
+}
+
+async function show() {
+  const mine = ++turn;
+  if (!left.value) {
+    byId("shown").replaceChildren(el("p", { class: "empty" }, "No kernel to show yet."));
+    byId("facts").replaceChildren();
+    return;
+  }
+  state.write({ board: gpu.value === viewer.dataset.first ? "" : gpu.value, a: left.value, b: right.value === REFERENCE ? "" : right.value });
+  byId("shown").replaceChildren(el("p", { class: "soft" }, "Fetching the code …"));
+  try {
+    const [a, b] = await Promise.all([source(left.value), right.value === NOTHING ? null : source(right.value)]);
+    const facts = await evidence(named(left.value));
+    if (mine !== turn) return; // a later choice overtook this one
+    byId("facts").replaceChildren(...facts);
+    byId("shown").replaceChildren(b ? drawDiff(b, a, { all: !changed.checked }) : code(a));
+    chosenRow();
+  } catch (error) {
+    byId("shown").replaceChildren(el("p", { class: "notice" }, `The code cannot be shown: ${error.message}`));
+  }
+}
+
+function code(side) {
+  const block = el("pre", { class: "code", tabindex: 0, "aria-label": `Kernel of ${side.name}` });
+  block.append(highlight(side.source));
+  return block;
+}
+
+async function evidence(kernel) {
+  const line = el("p", {}, el("span", { class: `status ${kernel.status}` }, format.words[kernel.status]));
+  if (kernel.speedup) {
+    line.append(` · ${format.speedup(kernel.speedup)} (95 %: ${format.interval(kernel.speedup_ci95)}) · ${format.ms(kernel.runtime_ms)} against ${format.ms(kernel.reference_ms)}`);
+  }
+  line.append(" · SHA-256 ", el("code", {}, kernel.kernel_sha256.slice(0, 16)));
+  if (kernel.status === "correct") return [line];
+  const result = await rawResult(gpu.value, kernel.entry);
+  const row = result.rows.find((item) => item.key === kernel.key) ?? {};
+  const parts = [line];
+  if (row.failure) {
+    parts.push(el("p", {}, el("strong", {}, row.failure.name), `: ${row.failure.message}`));
+    if (row.failure.log) parts.push(el("h3", {}, "End of the log"), el("pre", { class: "log", tabindex: 0, "aria-label": "Log" }, row.failure.log));
+  }
+  if (row.evidence) parts.push(el("h3", {}, "Evidence"), el("pre", { class: "log", tabindex: 0, "aria-label": "Evidence" }, JSON.stringify(row.evidence, null, 2)));
+  return parts;
+}
+
+function chosenRow() {
+  for (const row of document.querySelectorAll("table.kernels tbody tr")) {
+    const mine = row.closest("table").dataset.kernels === gpu.value;
+    row.classList.toggle("chosen", mine && row.dataset.entry === left.value);
+  }
+}
+
+function rowButtons() {
+  for (const table of document.querySelectorAll("table.kernels")) {
+    table.tHead.rows[0].append(el("th", { scope: "col" }, "Code"));
+    for (const row of table.tBodies[0].rows) {
+      const press = async () => {
+        if (gpu.value !== table.dataset.kernels) {
+          gpu.value = table.dataset.kernels;
+          await loadBoard();
+        }
+        left.value = row.dataset.entry;
+        await show();
+        viewer.scrollIntoView();
+      };
+      row.append(el("td", {}, el("button", { type: "button", "aria-label": `Code of ${row.cells[1].textContent}`, onclick: press }, "Show")));
+    }
+  }
+}
+
+for (const block of document.querySelectorAll("pre[data-plain]")) {
+  block.closest("details").addEventListener("toggle", () => block.replaceChildren(highlight(block.textContent)), { once: true });
+}
+if (gpu.value || gpu.options?.length) {
+  const wanted = state.read("board");
+  if (wanted && (!gpu.options || [...gpu.options].some((item) => item.value === wanted))) gpu.value = wanted;
+  viewer.hidden = false;
+  rowButtons();
+  gpu.addEventListener("change", loadBoard);
+  for (const field of [left, right, changed]) field.addEventListener("change", show);
+  loadBoard().then(() => { if (location.hash === "#code") viewer.scrollIntoView(); });
+}
