@@ -23,16 +23,21 @@ TIMEOUT_S = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One command of the demo: why it is run, and its arguments after `kbl`."""
+    """One command of the demo: why it is run, and its arguments after `kbl`.
+
+    `needed` says that the demo ends where the command fails.
+    """
 
     purpose: str
     arguments: tuple[str, ...]
+    needed: bool = True
 
 
 def steps(folder: Path, site: Path, submission: Path = SUBMISSION) -> Iterator[Step]:
     """Give the demo's commands; all that they write is in `folder` and `site`."""
     data, work = str(folder / "data"), folder / "work"
     board = board_name("CPU", "reduced")
+    merged = ("--data", data, "--submissions", str(submission.parent))
     result = result_path(work, board, submission.stem)
     yield Step(
         purpose="Check the submission: seconds, no kernel runs.",
@@ -42,18 +47,19 @@ def steps(folder: Path, site: Path, submission: Path = SUBMISSION) -> Iterator[S
     yield Step(
         purpose="Build, judge and time its kernels on the CPU. Three of them fail on purpose.",
         arguments=("evaluate", str(submission), *where, "--data", data, "--work", str(work)),
+        needed=False,
     )
     yield Step(
         purpose="Record the verdicts, after checking what can be checked.",
-        arguments=("record", str(result), "--data", data, "--submissions", str(submission.parent)),
+        arguments=("record", str(result), *merged),
     )
     yield Step(
         purpose="Compute the standings.",
-        arguments=("standings", "--gpu", board, "--data", data, "--submissions", str(submission.parent)),
+        arguments=("standings", "--gpu", board, *merged),
     )
     yield Step(
         purpose="Build the site.",
-        arguments=("site", "build", "--data", data, "--out", str(site)),
+        arguments=("site", "build", *merged, "--out", str(site)),
     )
 
 
