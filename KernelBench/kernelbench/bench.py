@@ -125,6 +125,7 @@ class Bench:
     def expect(self, at: int, seed: int, *, strict: bool = False) -> list[torch.Tensor]:
         """Run the reference on an input set; give views of its outputs, good until it runs again."""
         self.reference.buffers["inputs"].publish()
+        self.settle()
         self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict)
         self.ask_reference(Op.DELIVER, index=0, offsets=self.output_offsets)
         return self.read_outputs(self.reference)
@@ -133,6 +134,7 @@ class Bench:
         """Give views of what a side delivered last."""
         slot = side.buffers["outputs"]
         slot.refresh()
+        self.settle()
         return [
             slot.view(offset, getattr(torch, leaf.dtype), leaf.shape)
             for leaf, offset in zip(self.output_leaves, self.output_offsets, strict=True)
@@ -230,7 +232,11 @@ class Bench:
         return elapsed_ms, done.number
 
     def per_call(self, side: Side, order: list[int], seed: int, timeout_s: float) -> tuple[float, float]:
-        """Milliseconds a call by our clock, less what an empty batch takes, and by the side's own clock."""
+        """Milliseconds a call by our clock, less what an empty batch takes, and by the side's own clock.
+
+        A first empty batch is not counted: it brings the side's context back onto the device.
+        """
+        self.run_batch(side, [], seed, timeout_s)
         idle, _ = self.run_batch(side, [], seed, timeout_s)
         side.idle_ms.append(idle)
         elapsed, claimed = self.run_batch(side, order, seed, timeout_s)
@@ -260,6 +266,7 @@ class Bench:
         seed = secrets.randbits(60)
         self.put(0, self.source.draw(seed))
         self.reference.buffers["inputs"].publish()
+        self.settle()
         reply = self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
         self.output_leaves, self.structure = reply.leaves, reply.text
         self.peak_bytes = reply.count

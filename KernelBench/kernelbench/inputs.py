@@ -40,6 +40,7 @@ def _spikes(x: torch.Tensor) -> torch.Tensor:
 
 
 DISTRIBUTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "plain": lambda x: x,
     "upstream": lambda x: x,
     "signed": _signed,
     "heavy_tail": _heavy_tail,
@@ -49,7 +50,8 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "rows": _rows,
     "spikes": _spikes,
 }
-"""How a uniform input is bent, in place. The last ones break the sameness of rows, regions and magnitudes."""
+"""How a uniform input is bent, in place. `plain` and `upstream` leave it: KernelBench's tolerance applies to
+the one, the panel's to the other. The last ones break the sameness of rows, regions and magnitudes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +108,9 @@ class InputSource:
 
     def distributions(self) -> list[str]:
         """The distributions that make a difference: all where some input is uniform, else upstream's."""
-        return list(DISTRIBUTIONS) if any(leaf.is_uniform for leaf in self.leaves) else ["upstream"]
+        if not any(leaf.is_uniform for leaf in self.leaves):
+            return ["upstream"]
+        return [name for name in DISTRIBUTIONS if name != "plain"]
 
     def _draw(self) -> list[Any]:
         with torch.device(self.device):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ from kernelbench.jobs import Job
 from kernelbench.processes import RunFailed, RunnerProcess
 from kernelbench.rows import Failure, Row, Status
 from kernelbench.version import evaluator_sha256
+
+_log = logging.getLogger(__name__)
 
 _OUT_OF_MEMORY = ("OutOfMemoryError", "OutOfMemory", "MemoryError")
 _MEMORY_TEXTS = ("not enough memory", "out of memory", "Cannot allocate memory")
@@ -48,6 +51,7 @@ class Hearing:
     passed: int = 0
     worst: float = 0.0
     labels: list[str] = field(default_factory=list)
+    marked: float = field(default_factory=time.monotonic)
 
     def ask(self, op: Op, **facts: Any) -> Reply:
         """Ask the candidate within what is left of its time."""
@@ -56,6 +60,12 @@ class Hearing:
     def left_s(self) -> float:
         """Seconds the candidate may still let us wait; the oracle's own work does not count."""
         return max(self.bench.settings.timeout_s - self.process.waited_s, 0.01)
+
+    def mark(self, stage: str) -> None:
+        """Note for the log how long a stage took."""
+        now = time.monotonic()
+        _log.debug("%s %s %.3f s", self.job.key, stage, now - self.marked)
+        self.marked = now
 
     def require_side(self) -> Side:
         """The admitted side; our own mistake where there is none yet."""
@@ -102,15 +112,21 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
     bench, settings = hearing.bench, hearing.bench.settings
     hearing.ask(Op.LOAD, source=hearing.job.source, class_name="ModelNew")
     hearing.phase = Status.RUNTIME_ERROR
+    hearing.mark("load")
     hearing.side = bench.admit(hearing.process, hearing.left_s())
+    hearing.mark("admit")
     _build(hearing)
+    hearing.mark("construct")
     _try_trials(hearing)
+    hearing.mark("trials")
     off = settings.switched_off
     if "panel" not in off:
         for distribution in bench.source.distributions():
             _panel_trial(hearing, distribution)
+        hearing.mark("panel")
     if "affine" not in off and hearing.alignment != "unlike" and bench.table:
         _affine_trial(hearing)
+        hearing.mark("affine")
     if not settings.measure:
         return {"status": Status.CORRECT}
     return _measured(hearing)
@@ -192,7 +208,7 @@ def _affine_trial(hearing: Hearing) -> None:
 def _trial(hearing: Hearing, distribution: str, seed: int) -> None:
     """One forward call of each side on the same fresh inputs."""
     bench, side = hearing.bench, hearing.require_side()
-    bench.put(0, bench.source.draw(seed, "upstream" if distribution == "plain" else distribution))
+    bench.put(0, bench.source.draw(seed, distribution))
     expected = bench.expect(0, seed)
     if distribution not in ("plain", "upstream") and any(compare.has_non_finite(t) for t in expected):
         bench.skipped.add(distribution)
@@ -271,9 +287,11 @@ def _measured(hearing: Hearing) -> dict[str, Any]:
     """Time both sides, checking outputs of the timed runs; decide which clock counts."""
     bench = hearing.bench
     hearing.quiet()
+    hearing.mark("quiet")
     found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
     if found.suspicion and "clocks" not in bench.settings.switched_off:
         found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
+    hearing.mark(f"timing, {len(found.rounds)} rounds of {found.calls}")
     hearing.labels += found.labels
     values: dict[str, Any] = {"status": Status.CORRECT, **found.fields()}
     if found.suspicion and "clocks" not in bench.settings.switched_off:

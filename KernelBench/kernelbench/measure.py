@@ -11,7 +11,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ HALF_WIDTH = 0.005
 BUDGET_S = {"cuda": 0.6, "cpu": 2.0}
 MAX_ROUNDS = 40
 OUT_OF_TIME_S = 5.0
+DEFERRED_MS = 0.05
 VERIFIED_SHARE = 0.2
 MAX_VERIFIED = 8
 CLOCK_SHARE = {"cuda": 0.05, "cpu": 0.3}
@@ -44,7 +45,8 @@ class Measurement:
     """What the rounds gave. `suspicion` names a disagreement that a person should look at."""
 
     rounds: list[pairing.Round] = field(default_factory=list)
-    deferred_ms: list[float] = field(default_factory=list)
+    lateness_ms: list[float] = field(default_factory=list)
+    deferred_ms: float = 0.0
     single_ms: float = 0.0
     calls: int = 1
     labels: list[str] = field(default_factory=list)
@@ -73,7 +75,7 @@ class Measurement:
         return {
             "oracle_ms": self.slope_ms(),
             "claimed_ms": statistics.median(r.candidate_claim_ms for r in self.rounds),
-            "deferred_ms": statistics.median(self.deferred_ms or [0.0]),
+            "deferred_ms": self.deferred_ms,
             "single_call_ms": self.single_ms,
             "calls_a_batch": self.calls,
         }
@@ -95,6 +97,7 @@ def measure(bench: Bench, side: Side, left_s: Callable[[], float], verify: Verif
         spent = time.monotonic() > deadline or left_s() < OUT_OF_TIME_S
         if spent and len(found.rounds) >= pairing.MIN_ROUNDS:
             break
+    _charge_deferred(found)
     _judge_single(bench, side, left_s, found)
     _judge_clocks(found, bench.device)
     return found
@@ -112,12 +115,10 @@ def _round(
     for which, each in pair:
         _flush(bench)
         times[which] = bench.per_call(each, order, seed, left_s())
-    deferred = _verify(bench, side, order, seed, left_s, verify)
-    found.deferred_ms.append(deferred)
-    charge = deferred if deferred > max(0.05, 0.05 * times[1][0]) else 0.0
+    found.lateness_ms += _verify(bench, side, order, seed, left_s, verify)
     return pairing.Round(
         reference_ms=times[0][0],
-        candidate_ms=times[1][0] + charge,
+        candidate_ms=times[1][0],
         reference_claim_ms=times[0][1],
         candidate_claim_ms=times[1][1],
     )
@@ -125,13 +126,13 @@ def _round(
 
 def _verify(
     bench: Bench, side: Side, order: list[int], seed: int, left_s: Callable[[], float], verify: Verifier
-) -> float:
-    """Compare some of the batch's outputs, chosen now; give the milliseconds an answer came late."""
+) -> list[float]:
+    """Compare some of the batch's outputs, chosen now; give by how many milliseconds each came late."""
     count = min(MAX_VERIFIED, math.ceil(VERIFIED_SHARE * len(order)))
     chosen = _secret.sample(range(len(order)), count)
     if "timed_outputs" in bench.settings.switched_off:
-        return 0.0
-    lateness = []
+        return []
+    lateness: list[float] = []
     for index in chosen:
         ours = _deliver(bench, bench.reference, index, left_s())
         theirs = _deliver(bench, side, index, left_s())
@@ -141,7 +142,7 @@ def _verify(
         verify(bench.read_outputs(bench.reference), bench.read_outputs(side), facts)
         if len(bench.floors) != floors:
             break  # the reference ran to measure its rounding: its outputs of this batch are gone
-    return max(statistics.median(lateness), 0.0)
+    return lateness
 
 
 def _deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:
@@ -167,6 +168,17 @@ def _flush(bench: Bench) -> None:
         torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_()
 
 
+def _charge_deferred(found: Measurement) -> None:
+    """Add to every call what the process surely does only when asked for an output: lateness beyond chance."""
+    if len(found.lateness_ms) < pairing.MIN_ROUNDS:
+        return
+    low, _ = pairing.median_interval(found.lateness_ms)
+    if low > DEFERRED_MS:
+        found.deferred_ms = low
+        found.labels.append("deferred-work")
+        found.rounds = [replace(r, candidate_ms=r.candidate_ms + low) for r in found.rounds]
+
+
 def _judge_single(bench: Bench, side: Side, left_s: Callable[[], float], found: Measurement) -> None:
     """A call alone must not cost far more than a call among many: else one call did the work of all."""
     if bench.sets < 4:
@@ -188,8 +200,6 @@ def _judge_clocks(found: Measurement, device: str) -> None:
     if abs(slope - claim) > max(CLOCK_SHARE[device] * slope, CLOCK_MS[device]):
         message = f"the oracle's clock says {slope:.5f} ms a call, the process says {claim:.5f} ms"
         found.suspicion = ("ClocksDisagree", message)
-    if statistics.median(found.deferred_ms) > max(0.05, 0.25 * slope):
-        found.labels.append("deferred-work")
 
 
 def _slower(r: pairing.Round) -> pairing.Round:

@@ -6,10 +6,12 @@ It owns problems, seeds, expected outputs, tolerances, clock and verdict, and ne
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import sys
 import threading
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +31,7 @@ from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.version import evaluator_sha256
 
 WARM_S = 120.0
+_log = logging.getLogger(__name__)
 
 
 class Oracle:
@@ -49,7 +52,9 @@ class Oracle:
         `cache` holds what was built for the job, `upcoming` what was built for the one after.
         """
         try:
+            started = time.monotonic()
             bench = self._prepare_bench(job.problem)
+            _log.debug("%s bench %.3f s, %d sets", job.key, time.monotonic() - started, bench.sets)
             process = self._take_standby(cache)
             self.prepare_standby(upcoming)
             self.walls = self.walls or process.walls()
@@ -197,6 +202,7 @@ def environment_from_json(data: dict[str, Any]) -> Environment:
 
 def main() -> None:
     """Serve on standard input and output; anything else that is printed goes to standard error."""
+    logging.basicConfig(level=os.environ.get("KERNELBENCH_LOG", "WARNING"))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     serve(sys.stdin, answers)

@@ -29,9 +29,15 @@ class Round:
 
 def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:
     """The median of the rounds' ratios, and an interval that holds the true median in 95 % of cases."""
-    ratios = sorted(r.reference_ms / r.candidate_ms for r in rounds)
-    low, high = _median_ranks(len(ratios))
-    return statistics.median(ratios), (ratios[low], ratios[high])
+    ratios = [r.reference_ms / r.candidate_ms for r in rounds]
+    return statistics.median(ratios), median_interval(ratios)
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """An interval that holds the true median in 95 % of cases, given at least MIN_ROUNDS values."""
+    ordered = sorted(values)
+    low, high = _median_ranks(len(ordered))
+    return ordered[low], ordered[high]
 
 
 def is_tight(rounds: Sequence[Round], half_width: float) -> bool:

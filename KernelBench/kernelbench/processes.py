@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -78,7 +79,6 @@ class Zygote:
         theirs.close()
         self._control = ours
         self._lines: IO[str] = ours.makefile("r", encoding="utf-8")
-        self._next_uid = 0
         self._ready = False
 
     def __enter__(self) -> Self:
@@ -98,8 +98,7 @@ class Zygote:
     def fork(self, *, confined: bool, cache: Path | None = None) -> RunnerProcess:
         """Start a runner: `confined` for a candidate, free for the trusted reference."""
         self._wait_until_ready()
-        uid = sandbox.FIRST_UID + self._next_uid % sandbox.UIDS if confined else os.geteuid()
-        self._next_uid += 1
+        uid = sandbox.FIRST_UID + secrets.randbelow(sandbox.UIDS) if confined else os.geteuid()
         ours, theirs = socket.socketpair()
         log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         request = {

@@ -16,8 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-FIRST_UID = 61000
-UIDS = 1000
+FIRST_UID = 1 << 20
+"""Candidates run as uids from here on, drawn at random: evaluations side by side never share one."""
+
+UIDS = 1 << 29
 
 _CLONE_FLAGS = {"mount": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "network": 0x40000000}
 _CLONE_NEWPID = 0x20000000
@@ -181,7 +183,7 @@ def _private_mounts(cell: Cell) -> None:
 
 
 def _bind(source: str, target: Path) -> None:
-    _libc.mount(source.encode(), bytes(target), None, _MS_BIND, None)
+    _libc.mount(source.encode(), bytes(target), None, _MS_BIND | _MS_REC, None)
 
 
 def _closed_ancestor(path: Path) -> Path | None:

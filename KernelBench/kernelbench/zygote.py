@@ -18,7 +18,7 @@ from typing import Any
 from kernelbench import sandbox
 
 _REAP_S = 10.0
-_WALL = 0x40000000
+_exit_codes: dict[int, int] = {}
 
 
 def main(control_fd: int) -> None:
@@ -46,6 +46,7 @@ def main(control_fd: int) -> None:
 
 def _preload() -> None:
     import torch  # noqa: F401 (the point of this process)
+    import torch.utils.cpp_extension  # noqa: F401
 
     from kernelbench import extensions, runner  # noqa: F401
 
@@ -130,19 +131,18 @@ def _end(pid: int, keeper: int, uid: int) -> int:
     family = [child for child in sandbox.descendants(keeper) if child != keeper]
     sandbox.kill_all({*family, pid} if family else family, uid)
     deadline = time.monotonic() + _REAP_S
-    while time.monotonic() < deadline:
-        ended, raw = os.waitpid(keeper, os.WNOHANG)
-        if ended == keeper:
-            _reap_orphans()
-            return os.waitstatus_to_exitcode(raw)
-        time.sleep(0.002)
-    return -1
+    while keeper not in _exit_codes and time.monotonic() < deadline:
+        if not _reap():
+            time.sleep(0.002)
+    return _exit_codes.pop(keeper, -1)
 
 
-def _reap_orphans() -> None:
-    while True:
-        try:
-            if os.waitpid(-1, os.WNOHANG | _WALL)[0] == 0:
-                return
-        except ChildProcessError:
-            return
+def _reap() -> bool:
+    """Collect one ended child, adopted ones included; say whether there was one."""
+    try:
+        ended, raw = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    if ended:
+        _exit_codes[ended] = os.waitstatus_to_exitcode(raw)
+    return ended != 0
