@@ -18,6 +18,7 @@ COMMAND_MODULES = (
     "record",
     "generate",
     "pack",
+    "analyze",
     "standings",
     "ci",
 )

@@ -58,7 +58,7 @@ class RunFolder:
         """Give the path of the prompt that one kernel answers."""
         return self.path / f"{key}_prompt.txt"
 
-    def keys(self) -> list[KernelKey]:
+    def kernel_keys(self) -> list[KernelKey]:
         """List the kernels present, sorted; files whose name is no kernel key are passed over."""
         if not self.path.is_dir():
             return []
@@ -67,7 +67,7 @@ class RunFolder:
 
     def sources(self) -> dict[KernelKey, str]:
         """Read every kernel of the run."""
-        return {key: self.kernel_path(key).read_bytes().decode("utf-8") for key in self.keys()}
+        return {key: self.kernel_path(key).read_bytes().decode("utf-8") for key in self.kernel_keys()}
 
     def sweep(self) -> None:
         """Remove the halves of files that a killed writer left. Only for who holds the run alone."""

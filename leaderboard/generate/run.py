@@ -129,7 +129,7 @@ class Generation:
             for turn in range(1, self._options.turns + 1):
                 self._draw_turn([key for key in wanted if key not in self._failed], turn, on_sample)
             self._finish_turns(wanted)
-            there = set(self._run.keys())
+            there = set(self._run.kernel_keys())
             return Outcome(
                 finished=sum(key in there for key in self.every()),
                 drawn=sum(key in there for key in wanted),
@@ -148,7 +148,7 @@ class Generation:
 
     def wanted(self) -> list[KernelKey]:
         """List the samples that are neither finished nor given up."""
-        done = set(self._run.keys())
+        done = set(self._run.kernel_keys())
         if not self._options.retry_given_up:
             done |= set(self._given_up())
         return [key for key in self.every() if key not in done]
@@ -158,7 +158,7 @@ class Generation:
         return self._options.prompt.render(self._problems[key.level, key.problem_id].source)
 
     def _given_up(self) -> dict[KernelKey, str]:
-        there = set(self._run.keys())
+        there = set(self._run.kernel_keys())
         return {key: reason for key, reason in self._journal.given_up().items() if key not in there}
 
     def _keep_config(self) -> None:

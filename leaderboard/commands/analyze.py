@@ -1,0 +1,174 @@
+"""`kbl analyze` and `kbl compare`: scores of one run broken down, and two runs side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from leaderboard.compare import Comparison, Pair
+
+
+class Format(StrEnum):
+    """How figures are printed."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+
+
+_Output = Annotated[Format, typer.Option("--format", help="How to print.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("analyze")(analyze_command)
+    app.command("compare")(compare_command)
+
+
+def analyze_command(
+    source: Annotated[Path, typer.Argument(help="A result file, or a run folder with eval_results.json.")],
+    *,
+    against: Annotated[
+        list[str] | None, typer.Option(help="A timing file to compare with, NAME=FILE; may be repeated.")
+    ] = None,
+    threshold: Annotated[list[float] | None, typer.Option(help="A p of fast_p; may be repeated.")] = None,
+    k: Annotated[list[int] | None, typer.Option(help="A k of pass@k; may be repeated.")] = None,
+    categories: Annotated[bool, typer.Option(help="Break levels down by category.")] = True,
+    output: _Output = Format.TABLE,
+    plot: Annotated[Path | None, typer.Option(help="Draw fast_p over p into this .svg or .png.")] = None,
+    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+) -> None:
+    """Break a run's scores down by level and category: fast_p, geomean, pass@k, percentiles of speedup.
+
+    Rates are over all problems, fast_p is strict (speedup > p), as KernelBench has it.
+    Exit status: 0 shown, 1 a file cannot be read or the plot cannot be drawn.
+    """
+    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+
+    from leaderboard.analyze import DEFAULT_THRESHOLDS, Question, analyze, fast_p_curve
+    from leaderboard.measured import read_baseline, read_measured
+    from leaderboard.plots import PlotError, draw_fast_p
+    from leaderboard.store import StoreError
+
+    try:
+        problem_set = ProblemSet(problems or DEFAULT_ROOT)
+        question = Question(
+            references={n: read_baseline(path, problem_set) for n, path in _named(against or []).items()},
+            thresholds=sorted(threshold) if threshold else DEFAULT_THRESHOLDS,
+            pass_at=k or [1],
+            by_category=categories,
+        )
+        measured = read_measured(source)
+        lines = [figures.flat() for figures in analyze(measured, problem_set, question)]
+        if plot:
+            draw_fast_p(plot, measured.name, fast_p_curve(measured, problem_set, question))
+    except (StoreError, PlotError, ValueError, OSError) as error:
+        raise _failed(error) from error
+    facts = {"name": measured.name, "hardware": measured.hardware}
+    typer.echo(_shown(lines, output, facts), nl=output is not Format.CSV)
+
+
+def compare_command(
+    a: Annotated[Path, typer.Argument(help="A result file or a run folder.")],
+    b: Annotated[Path, typer.Argument(help="Another one.")],
+    *,
+    output: _Output = Format.TABLE,
+    top: Annotated[int, typer.Option(help="Kernels listed in a table; 0 lists all.")] = 20,
+) -> None:
+    """Put two runs side by side: what each gets right, and how much faster B is where both are right.
+
+    A `*` marks kernels whose intervals lie apart. Exit status: 0 shown, 1 a file cannot be read.
+    """
+    from leaderboard.compare import compare
+    from leaderboard.measured import read_measured
+    from leaderboard.store import StoreError
+
+    try:
+        comparison = compare(read_measured(a), read_measured(b))
+    except (StoreError, OSError) as error:
+        raise _failed(error) from error
+    facts = _summary(comparison)
+    if output in (Format.JSON, Format.CSV):
+        lines = [_pair_line(pair) for pair in comparison.pairs]
+    else:
+        lines = [_pair_row(pair) for pair in comparison.pairs[: top or None]]
+    typer.echo(_shown(lines, output, facts), nl=output is not Format.CSV)
+
+
+def _named(texts: Sequence[str]) -> dict[str, Path]:
+    named = [text.partition("=") for text in texts]
+    for name, separator, _ in named:
+        if not separator:
+            raise ValueError(f"--against must look like NAME=FILE, got {name!r}")
+    return {name: Path(path) for name, _, path in named}
+
+
+def _shown(lines: Sequence[Mapping[str, Any]], output: Format, facts: Mapping[str, Any]) -> str:
+    if output is Format.JSON:
+        return json.dumps({**facts, "lines": list(lines)}, indent=2)
+    if output is Format.CSV:
+        import pandas as pd
+
+        return str(pd.DataFrame(lines).to_csv(index=False))
+    from tabulate import tabulate
+
+    head = "\n".join(f"{name}: {value}" for name, value in facts.items() if value not in ("", None))
+    style = "simple" if output is Format.TABLE else "github"
+    return head + "\n\n" + tabulate([_rounded(line) for line in lines], headers="keys", tablefmt=style)
+
+
+def _rounded(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: f"{value:.3f}" if isinstance(value, float) else value for name, value in line.items()}
+
+
+def _summary(comparison: Comparison) -> dict[str, Any]:
+    interval = comparison.geomean_ci95
+    ratio = comparison.geomean_ratio
+    times = f"{ratio:.3f}x" if ratio else "-"
+    if interval:
+        times += f" (95 % interval {interval[0]:.3f} to {interval[1]:.3f})"
+    return {
+        "A": comparison.a,
+        "B": comparison.b,
+        "correct in": ", ".join(f"{word} {count}" for word, count in comparison.outcomes.items()),
+        "B faster than A, geomean": f"{times} over {len(comparison.ratios)} kernels",
+    }
+
+
+def _pair_line(pair: Pair) -> dict[str, Any]:
+    return {
+        "key": str(pair.key),
+        "a_status": pair.a.status if pair.a else "missing",
+        "b_status": pair.b.status if pair.b else "missing",
+        "a_runtime_ms": pair.a.runtime_ms if pair.a else None,
+        "b_runtime_ms": pair.b.runtime_ms if pair.b else None,
+        "a_speedup": pair.a.speedup if pair.a else None,
+        "b_speedup": pair.b.speedup if pair.b else None,
+        "ratio": pair.ratio,
+        "clear": pair.clear,
+    }
+
+
+def _pair_row(pair: Pair) -> dict[str, Any]:
+    line = _pair_line(pair)
+    ratio = f"{pair.ratio:.3f}{'*' if pair.clear else ''}" if pair.ratio else "-"
+    return {
+        "kernel": line["key"],
+        "A": line["a_status"],
+        "B": line["b_status"],
+        "A speedup": line["a_speedup"],
+        "B speedup": line["b_speedup"],
+        "B over A": ratio,
+    }
+
+
+def _failed(error: Exception) -> typer.Exit:
+    typer.echo(f"error: {error}", err=True)
+    return typer.Exit(1)

@@ -1,0 +1,99 @@
+"""Two runs side by side, problem by problem. Pure: takes measured kernels, gives lines and a summary."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from kernelbench import scores
+from kernelbench.keys import KernelKey
+
+from leaderboard.measured import Measured, Sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """One kernel key in both runs. `ratio`: how many times faster B is, where both are correct and timed."""
+
+    key: KernelKey
+    a: Sample | None
+    b: Sample | None
+    ratio: float | None
+    clear: bool
+    """Whether the intervals of the two speedups lie apart; False where there are none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Everything in A or B, by key, and what it comes to."""
+
+    pairs: tuple[Pair, ...]
+    a: str
+    b: str
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """Count the keys: correct in both, in one alone, in neither."""
+        words = {
+            (True, True): "both",
+            (True, False): "only A",
+            (False, True): "only B",
+            (False, False): "neither",
+        }
+        counts = Counter(words[_correct(pair.a), _correct(pair.b)] for pair in self.pairs)
+        return {word: counts[word] for word in words.values()}
+
+    @property
+    def ratios(self) -> list[float]:
+        """How many times faster B is, where both are correct and timed."""
+        return [pair.ratio for pair in self.pairs if pair.ratio is not None]
+
+    @property
+    def geomean_ratio(self) -> float | None:
+        """The geometric mean of the ratios."""
+        return scores.geomean(self.ratios)
+
+    @property
+    def geomean_ci95(self) -> tuple[float, float] | None:
+        """Its 95 % interval, resampled over the problems; None below two problems."""
+        logs = np.array([math.log(ratio) for ratio in self.ratios])
+        if len(logs) < 2:
+            return None
+        draws = np.random.default_rng(scores.SEED).integers(0, len(logs), (scores.RESAMPLES, len(logs)))
+        low, high = np.exp(np.percentile(logs[draws].mean(axis=1), (2.5, 97.5)))
+        return float(low), float(high)
+
+
+def compare(a: Measured, b: Measured) -> Comparison:
+    """Put two runs side by side, largest change first.
+
+    Speedups that were measured beside a reference are compared where both runs have them, which holds across
+    machines of one kind; else plain times are, which hold on one machine only.
+    """
+    pairs = [_pair(key, a.samples.get(key), b.samples.get(key)) for key in sorted({*a.samples, *b.samples})]
+    return Comparison(pairs=tuple(sorted(pairs, key=_by_change)), a=a.name, b=b.name)
+
+
+def _by_change(pair: Pair) -> tuple[bool, float, KernelKey]:
+    change = abs(math.log(pair.ratio)) if pair.ratio else 0.0
+    return _correct(pair.a) == _correct(pair.b), -change, pair.key
+
+
+def _pair(key: KernelKey, a: Sample | None, b: Sample | None) -> Pair:
+    ratio, clear = None, False
+    if a and b and a.speedup and b.speedup:
+        ratio = b.speedup / a.speedup
+        clear = _apart(a.speedup_ci95, b.speedup_ci95)
+    elif a and b and a.runtime_ms and b.runtime_ms:
+        ratio = a.runtime_ms / b.runtime_ms
+    return Pair(key=key, a=a, b=b, ratio=ratio, clear=clear)
+
+
+def _apart(a: tuple[float, float] | None, b: tuple[float, float] | None) -> bool:
+    return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
+
+
+def _correct(sample: Sample | None) -> bool:
+    return sample is not None and sample.correct

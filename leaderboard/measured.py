@@ -1,0 +1,129 @@
+"""Measured kernels in one shape, whoever wrote the file: our result files, or KernelBench's run folders.
+
+Reads files. Scores are the business of `analyze` and `compare`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelbench.compat import RunFolder, baseline_means, read_eval_results
+from kernelbench.keys import KernelKey
+from kernelbench.problems import ProblemSet
+from kernelbench.rows import Row, Status
+
+from leaderboard.store import StoreError, parse_result, read_strictly
+
+ProblemKey = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One kernel's outcome. `speedup` is over eager PyTorch measured beside it, where it was."""
+
+    key: KernelKey
+    status: str
+    compiled: bool
+    correct: bool
+    runtime_ms: float | None = None
+    speedup: float | None = None
+    speedup_ci95: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Every kernel of one run or entry."""
+
+    name: str
+    hardware: str
+    samples: Mapping[KernelKey, Sample]
+
+    @property
+    def levels(self) -> list[int]:
+        """The levels that have any kernel."""
+        return sorted({key.level for key in self.samples})
+
+
+def read_measured(path: Path) -> Measured:
+    """Read a result file, a run folder, or an `eval_results.json`; raise StoreError for anything else.
+
+    A run folder's level is told by its kernels' names, since `eval_results.json` names problems alone.
+    """
+    if path.is_dir():
+        return _from_run(RunFolder(path=path))
+    if path.name == "eval_results.json":
+        return _from_run(RunFolder(path=path.parent))
+    if not path.is_file():
+        raise StoreError(f"{path}: no such file or folder")
+    result = parse_result(read_strictly(path), path)
+    samples = {row.key: _from_row(row) for row in result.rows}
+    return Measured(name=result.entry, hardware=result.gpu, samples=samples)
+
+
+def read_baseline(path: Path, problem_set: ProblemSet) -> dict[ProblemKey, float]:
+    """Read mean milliseconds by problem from a KernelBench timing file; raise StoreError where it is none."""
+    data = read_strictly(path)
+    if not isinstance(data, dict) or not any(str(name).startswith("level") for name in data):
+        raise StoreError(f"{path}: not a timing file: no key like level1")
+    found: dict[ProblemKey, float] = {}
+    for level in (1, 2, 3, 4):
+        names = {i: problem_set.load(level, i).name for i in problem_set.ids(level)}
+        found |= {(level, i): mean for i, mean in baseline_means(data, level, names).items()}
+    return found
+
+
+def _from_row(row: Row) -> Sample:
+    return Sample(
+        key=row.key,
+        status=row.status.value,
+        compiled=row.status not in (Status.COMPILE_ERROR, Status.INFRA_ERROR),
+        correct=row.is_correct,
+        runtime_ms=row.runtime_ms.mean if row.runtime_ms and row.is_correct else None,
+        speedup=row.speedup if row.is_correct else None,
+        speedup_ci95=row.speedup_ci95 if row.is_correct else None,
+    )
+
+
+def _from_run(run: RunFolder) -> Measured:
+    if not run.eval_results_path.is_file():
+        raise StoreError(f"{run.path}: no eval_results.json; evaluate the run first")
+    level = _run_level(run)
+    try:
+        results = read_eval_results(run.eval_results_path)
+        samples = [_from_item(level, problem, item) for problem, items in results.items() for item in items]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"{run.eval_results_path}: not a results file: {error!r}") from error
+    hardware = next((str(name) for name in _hardware_names(results) if name), "")
+    return Measured(name=run.name, hardware=hardware, samples={sample.key: sample for sample in samples})
+
+
+def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
+    correct = bool(item["correctness"] and item["compiled"])
+    runtime = float(item.get("runtime", -1.0))
+    interval = item.get("speedup_ci95")
+    return Sample(
+        key=KernelKey(level, problem, int(item.get("sample_id", 0))),
+        status=str(item.get("status") or ("correct" if correct else "failed")),
+        compiled=bool(item["compiled"]),
+        correct=correct,
+        runtime_ms=runtime if correct and runtime > 0 else None,
+        speedup=item.get("speedup") if correct else None,
+        speedup_ci95=(interval[0], interval[1]) if correct and interval else None,
+    )
+
+
+def _hardware_names(results: Mapping[int, list[dict[str, Any]]]) -> list[Any]:
+    return [item.get("metadata", {}).get("hardware") for items in results.values() for item in items]
+
+
+def _run_level(run: RunFolder) -> int:
+    """KernelBench keeps one level a run; the kernels' names say which."""
+    levels = {key.level for key in run.kernel_keys()}
+    if len(levels) == 1:
+        return levels.pop()
+    raise StoreError(
+        f"{run.path}: kernels of levels {sorted(levels)}; a run folder with results holds one level"
+    )

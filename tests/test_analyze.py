@@ -1,0 +1,189 @@
+"""Scores broken down, and two runs side by side, from our result files and from KernelBench's run folders."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from kernelbench.compat import RunFolder, merge_results, write_eval_results
+from kernelbench.keys import KernelKey
+from kernelbench.problems import ProblemSet
+from kernelbench.rows import Environment, ResultFile, Row, Status, Timing
+
+from leaderboard.analyze import MEASURED_BESIDE, Question, analyze
+from leaderboard.categories import category
+from leaderboard.compare import compare
+from leaderboard.measured import read_measured
+from leaderboard.store import StoreError, dump_result
+
+HERE = Environment(device="cuda:0", gpu="H200")
+
+
+def kbl(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "leaderboard", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def row(key, speedup=None, status=Status.CORRECT, interval=0.01):
+    times = {"n": 10, "std": 0.0, "min": 1.0, "max": 9.0}
+    timed = speedup is not None
+    return Row(
+        key=key,
+        status=status,
+        kernel_sha256="k",
+        problem_sha256="p",
+        evaluator_sha256="e",
+        environment="here",
+        runtime_ms=Timing(median=4.0 / speedup, mean=4.0 / speedup, **times) if timed else None,
+        reference_ms=Timing(median=4.0, mean=4.0, **times) if timed else None,
+        speedup=speedup,
+        speedup_ci95=(speedup - interval, speedup + interval) if timed else None,
+    )
+
+
+ROWS = (
+    row(KernelKey(1, 1), 2.0),
+    row(KernelKey(1, 1, 1), status=Status.MISMATCH),
+    row(KernelKey(1, 19), 0.5),
+    row(KernelKey(1, 67), 1.0),
+    row(KernelKey(1, 68), status=Status.COMPILE_ERROR),
+)
+
+
+def result_file(path, rows=ROWS, entry="mine"):
+    result = ResultFile(
+        entry=entry,
+        submission_sha256="s",
+        gpu="H200",
+        sizes="full",
+        profile="ranked",
+        evaluator_version="0",
+        started_at="t",
+        finished_at="t",
+        environments={"here": HERE},
+        rows=rows,
+    )
+    path.write_text(dump_result(result))
+    return path
+
+
+def run_folder(path, rows=ROWS):
+    run = RunFolder(path=path)
+    for item in rows:
+        run.write_kernel(item.key, "")
+    write_eval_results(run.eval_results_path, merge_results({}, [(item, HERE) for item in rows]))
+    return path
+
+
+@pytest.fixture
+def problem_set():
+    return ProblemSet()
+
+
+def by_group(figures):
+    return {(item.group, item.against): item for item in figures}
+
+
+@pytest.mark.parametrize(
+    "written", [lambda path: result_file(path / "mine.json"), lambda path: run_folder(path / "mine")]
+)
+def test_both_kinds_of_files_give_the_same_scores(written, tmp_path, problem_set):
+    measured = read_measured(written(tmp_path))
+    figures = by_group(analyze(measured, problem_set, Question(pass_at=(1, 2))))
+    level = figures["level 1", MEASURED_BESIDE]
+    assert ("mine", "H200") == (measured.name, measured.hardware)
+    assert (100, 4, 3, 3) == (level.problems, level.submitted, level.compiled, level.correct)
+    assert pytest.approx(1.0) == level.geomean_speedup
+    assert pytest.approx(2 ** (1 / 100)) == level.deployed_speedup
+    assert {0.0: 0.03, 0.5: 0.02, 0.8: 0.02, 1.0: 0.01, 1.5: 0.01, 2.0: 0.0} == level.fast_p
+    assert pytest.approx({1: 0.025, 2: 0.03}) == level.pass_at_k
+    assert 1.0 == level.percentiles[50]
+
+
+def test_categories_partition_a_level(tmp_path, problem_set):
+    measured = read_measured(result_file(tmp_path / "mine.json"))
+    figures = analyze(measured, problem_set, Question())
+    parts = [item for item in figures if item.group.startswith("level 1: ")]
+    assert 100 == sum(item.problems for item in parts)
+    assert 2 == by_group(figures)["level 1: convolution", MEASURED_BESIDE].submitted
+
+
+@pytest.mark.parametrize(
+    ("level", "name", "word"),
+    [
+        (1, "23_Softmax", "activation"),
+        (1, "33_BatchNorm", "normalization"),
+        (1, "12_Matmul_with_diagonal_matrices_", "matmul"),
+        (1, "51_Argmax_over_a_dimension", "reduction"),
+        (1, "93_masked_cumsum", "scan"),
+        (2, "12_Gemm_Multiply_LeakyReLU", "matmul chain"),
+        (3, "48_Mamba2ReturnY", "recurrent"),
+        (3, "9_ResNet18", "convolutional"),
+    ],
+)
+def test_a_category_is_told_by_the_name(level, name, word):
+    assert word == category(level, name)
+
+
+def test_a_timing_file_is_another_reference(tmp_path, problem_set):
+    timings = tmp_path / "baseline_time_torch_compile.json"
+    timings.write_text(
+        json.dumps({"level1": {"1_Square_matrix_multiplication_.py": {"mean": 6.0}, "19_ReLU": None}})
+    )
+    done = kbl(
+        "analyze", result_file(tmp_path / "mine.json"), "--against", f"compile={timings}", "--format", "json"
+    )
+    lines = {(line["group"], line["against"]): line for line in json.loads(done.stdout)["lines"]}
+    line = lines["level 1", "compile"]
+    assert (1, pytest.approx(3.0), 0.01) == (line["timed"], line["geomean"], line["fast_2"])
+
+
+def test_figures_come_as_a_table_as_csv_and_as_a_picture(tmp_path):
+    source = result_file(tmp_path / "mine.json")
+    assert "level 1: convolution" in kbl("analyze", source).stdout
+    picture = tmp_path / "curve.svg"
+    text = kbl(
+        "analyze", source, "--no-categories", "--format", "csv", "--threshold", "1", "--plot", picture
+    ).stdout
+    [line] = csv.DictReader(io.StringIO(text))
+    assert ("level 1", "0.01") == (line["group"], line["fast_1"])
+    assert "<svg" in picture.read_text()
+
+
+def test_a_file_that_holds_no_results_is_said_to(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StoreError, match="evaluate the run first"):
+        read_measured(tmp_path / "empty")
+    done = kbl("analyze", tmp_path / "none.json")
+    assert (1, True) == (done.returncode, done.stderr.startswith("error: "))
+    assert "Traceback" not in done.stderr
+
+
+def test_two_runs_side_by_side(tmp_path):
+    other = (row(KernelKey(1, 1), 4.0), row(KernelKey(1, 19), 0.505), row(KernelKey(1, 68), 1.0))
+    a, b = result_file(tmp_path / "a.json", entry="a"), result_file(tmp_path / "b.json", other, entry="b")
+    comparison = compare(read_measured(a), read_measured(b))
+    assert {"both": 2, "only A": 1, "only B": 1, "neither": 1} == comparison.outcomes
+    ratios = {str(pair.key): (pair.ratio, pair.clear) for pair in comparison.pairs if pair.ratio}
+    assert {
+        "level_1_problem_1_sample_0": (2.0, True),
+        "level_1_problem_19_sample_0": (pytest.approx(1.01), False),
+    } == ratios
+    low, high = comparison.geomean_ci95
+    assert low <= comparison.geomean_ratio <= high
+    shown = kbl("compare", a, b).stdout
+    assert "2.000*" in shown
+    assert "only A 1" in shown
+
+
+def test_a_run_compared_with_itself_differs_nowhere(tmp_path):
+    measured = read_measured(result_file(tmp_path / "a.json"))
+    comparison = compare(measured, measured)
+    assert (1.0, (1.0, 1.0)) == (comparison.geomean_ratio, comparison.geomean_ci95)
+    assert not any(pair.clear for pair in comparison.pairs)
