@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernelbench.figures import gpu_model
 from kernelbench.jobs import Engine, Progress, Settings, Verdict
 from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem, ProblemSet, read_sizes
-from kernelbench.rows import ResultFile, Row, Sizes
+from kernelbench.rows import Environment, ResultFile, Row, Sizes
 from kernelbench.version import EVALUATOR_VERSION, evaluator_sha256
 
 from leaderboard import store
@@ -135,6 +135,10 @@ def _verdicts(evaluation: Evaluation, engine: Engine, plan: Plan) -> Iterable[Ve
     for verdict in engine.run(plan.jobs, evaluation.settings):
         if verdict.row.key not in asked:
             raise EvaluationError(f"the engine judged {verdict.row.key}, which was not asked for")
+        if verdict.environment == Environment(device="", gpu=""):
+            # What does not compile needs no device; its row belongs to the board all the same.
+            board_only = Environment(device=evaluation.gpu, gpu=evaluation.gpu)
+            verdict = replace(verdict, environment=board_only)  # noqa: PLW2901
         if verdict.environment.gpu != evaluation.gpu:
             raise EvaluationError(
                 f"{verdict.row.key} ran on {verdict.environment.gpu!r}, this evaluation is for "
