@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import os
 import re
@@ -20,13 +19,13 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from functools import cache as cached
 from pathlib import Path
 from typing import IO, Any
 
 from kernelbench import sandbox
 from kernelbench.build_child import COLLECTED, OUTCOME
-from kernelbench.build_store import ForeignFile, Store
+from kernelbench.build_store import MAX_EXTENSIONS, ForeignFile, Store
+from kernelbench.build_toolchain import local_arch, toolchain_sha256
 from kernelbench.jobs import Job
 from kernelbench.sources import SourceFacts, recognise
 
@@ -36,6 +35,7 @@ MAX_LOG_CHARACTERS = 16 * 1024
 _POLL_S = 0.05
 _MEMORY_EVERY_S = 1.0
 _OUTCOME_BYTES = 1 << 20
+_MAX_LINE = 400
 _WORKERS_PER_CORE = 0.75
 _PASSED_ON = ("PATH", "LANG", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "LD_LIBRARY_PATH", "THUNDERKITTENS_ROOT")
 
@@ -59,6 +59,8 @@ class Built:
     message: str = ""
     cpu_seconds: float = 0.0
     seconds: float = 0.0
+    headers: tuple[str, ...] = ()
+    """For each extension, whether it took `slim` or `full` headers, as the build itself says."""
     reused: bool = False
 
 
@@ -73,6 +75,7 @@ class Builder:
         arch: str | None = None,
         timeout_s: float = 600.0,
         memory_gb: float = 16.0,
+        slim_headers: bool = True,
     ) -> None:
         """Set up the pool.
 
@@ -82,6 +85,7 @@ class Builder:
         self.arch = local_arch() if arch is None else arch
         self.workers = workers or max(1, round((os.cpu_count() or 1) * _WORKERS_PER_CORE))
         self._timeout_s = timeout_s
+        self._slim_headers = slim_headers
         self._memory_bytes = int(memory_gb * 2**30)
         self._store = Store(cache_root or default_cache_root())
         self._toolchain = toolchain_sha256(self.arch)
@@ -153,6 +157,7 @@ class Builder:
             "environment": _environment(),
             "arch": self.arch,
             "capability": capability,
+            "slim_headers": self._slim_headers,
             "builds_late": facts.builds_late,
             "source": job.source,
             "problem": job.problem.sized_source if facts.builds_late else "",
@@ -209,9 +214,11 @@ class Builder:
         if outcome is None:
             message = f"the build process ended with {run.exit_code} before its outcome"
             return replace(spent, status=BuildStatus.UNKNOWN, message=message)
-        error, compile_error = outcome
-        built = replace(spent, log=_readable_log(error, work) if error else spent.log)
-        if compile_error:
+        error = str(outcome.get("error", ""))
+        log = _readable_log(error, work) if error else spent.log
+        headers = tuple(str(name) for name in outcome.get("headers", [])[:MAX_EXTENSIONS])
+        built = replace(spent, log=log, headers=headers)
+        if outcome.get("compile_error"):
             built = replace(built, status=BuildStatus.FAILED, message="the extension does not compile")
         elif not error or any((work / COLLECTED).glob("*/*.so")):
             built = replace(built, status=BuildStatus.BUILT)
@@ -238,45 +245,6 @@ def default_cache_root() -> Path:
     """Where builds are kept: KERNELBENCH_CACHE, or a folder of the user's own cache."""
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen) if chosen else Path.home() / ".cache" / "kernelbench" / "builds"
-
-
-@cached
-def local_arch() -> str:
-    """Give this machine's first GPU as TORCH_CUDA_ARCH_LIST takes it; empty where there is none.
-
-    From Hopper on it carries the `a` without which the newest instructions (wgmma) do not assemble.
-    """
-    chosen = os.environ.get("TORCH_CUDA_ARCH_LIST")
-    if chosen:
-        return chosen
-    line = _first_line(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "--id=0"])
-    match = re.fullmatch(r"(\d+)\.(\d+)", line.strip())
-    if match is None:
-        return ""
-    return match[0] + ("a" if int(match[1]) >= 9 else "")
-
-
-@cached
-def toolchain_sha256(arch: str) -> str:
-    """Digest what a build hangs on beside the kernel: interpreter, PyTorch, compilers, target, this code."""
-    here = Path(__file__).resolve().parent
-    digest = hashlib.sha256()
-    for command in (
-        [os.environ.get("CXX", "c++"), "--version"],
-        ["nvcc", "--version"],
-        ["ninja", "--version"],
-    ):
-        digest.update(_output(command))
-    try:
-        torch_version = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        torch_version = ""
-    digest.update(f"{sys.version}\n{torch_version}\n{arch}\n".encode())
-    for path in sorted([*here.glob("build*.py"), here / "extensions.py", here / "headers.py"]):
-        digest.update(path.read_bytes())
-    for path in sorted(path for path in (here / "include").rglob("*") if path.is_file()):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _spawn(request: dict[str, Any], log: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -325,15 +293,15 @@ def _uid_of(slot: int) -> int | None:
     return sandbox.FIRST_UID + builds + (os.getpid() * 37 + slot) % builds
 
 
-def _read_outcome(path: Path) -> tuple[str, bool] | None:
-    """Read what the build says of itself: its error, and whether that came from the compiler."""
+def _read_outcome(path: Path) -> dict[str, Any] | None:
+    """Read what the build says of itself: its error, and whether that came from the compiler. A claim."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             outcome = json.loads(file.read(_OUTCOME_BYTES))
-        return str(outcome["error"]), bool(outcome["compile_error"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         return None
+    return outcome if isinstance(outcome, dict) and isinstance(outcome.get("headers"), list) else None
 
 
 def _from_summary(summary: dict[str, Any], folder: Path) -> Built:
@@ -348,18 +316,8 @@ def _tail(log: IO[bytes]) -> str:
 
 
 def _readable_log(text: str, work: Path) -> str:
-    """Shorten a log for people: no folders of this machine, no endless command lines, the end kept."""
+    """Shorten a log for people: without the compilers' command lines and folders of this machine."""
     text = re.sub(re.escape(str(work)) + r"(?:/scratch/[^/\s]+/(?:slim|full))?/?", "", text)
-    lines = (line if len(line) <= 400 else line[:400] + " …" for line in text.splitlines())
+    lines = [line for line in text.splitlines() if "-DTORCH_EXTENSION_NAME=" not in line]
+    lines = [line if len(line) <= _MAX_LINE else line[:_MAX_LINE] + " …" for line in lines]
     return "\n".join(lines)[-MAX_LOG_CHARACTERS:]
-
-
-def _first_line(command: list[str]) -> str:
-    return (_output(command).decode("utf-8", "replace").splitlines() or [""])[0]
-
-
-def _output(command: list[str]) -> bytes:
-    try:
-        return subprocess.run(command, capture_output=True, check=False, timeout=30).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return b""

@@ -15,14 +15,14 @@ from types import ModuleType
 from typing import Any
 
 from kernelbench import sandbox
-from kernelbench.extensions import install, is_compile_error
+from kernelbench.extensions import BuildSettings, install, is_compile_error
 
 REQUEST = "request.json"
 OUTCOME = "outcome.json"
 SCRATCH = "scratch"
 COLLECTED = "collected"
 
-_TRACEBACK_CHARACTERS = 16 * 1024
+_ERROR_CHARACTERS = 64 * 1024
 
 
 def main() -> int:
@@ -64,15 +64,19 @@ def _build(request: dict[str, Any], work: Path) -> dict[str, Any]:
     """Execute the kernel's source, and where it builds late also make and call its model, on no data."""
     if request["capability"]:
         _pretend_gpu(tuple(request["capability"]))
-    install(None, work / SCRATCH, work / COLLECTED, request["arch"])
+    settings = BuildSettings(
+        collect=work / COLLECTED, arch=request["arch"], slim_headers=request["slim_headers"]
+    )
+    headers = install(None, work / SCRATCH, settings)
     try:
         module = _execute(request["source"], Path.cwd() / "kernel_0.py")
         if request["builds_late"]:
             _call_on_no_data(module, request["problem"])
     except BaseException as error:  # noqa: BLE001 (whatever the kernel raises, exits included, is its outcome)
-        text = traceback.format_exc()[-_TRACEBACK_CHARACTERS:]
-        return {"error": text, "compile_error": is_compile_error(error)}
-    return {"error": "", "compile_error": False}
+        compile_error = is_compile_error(error)
+        text = str(error) if compile_error else traceback.format_exc()
+        return {"error": text[-_ERROR_CHARACTERS:], "compile_error": compile_error, "headers": headers}
+    return {"error": "", "compile_error": False, "headers": headers}
 
 
 def _execute(source: str, path: Path) -> ModuleType:

@@ -40,21 +40,30 @@ _ENVIRONMENT_IN_KEY = (
 _MAX_SOURCE_BYTES = 16 << 20
 
 
-def install(cache: Path | None, scratch: Path, collect: Path | None = None, arch: str = "") -> None:
+@dataclass(frozen=True, kw_only=True)
+class BuildSettings:
+    """How the build stage compiles: where it lays out what is finished, the target, and which headers."""
+
+    collect: Path | None = None
+    arch: str = ""
+    slim_headers: bool = True
+
+
+def install(cache: Path | None, scratch: Path, settings: BuildSettings | None = None) -> list[str]:
     """Replace PyTorch's loaders for good; call it before the kernel's source is executed.
 
-    `cache` holds finished extensions as `<key>/<name>.so` and is only read. What it lacks is built under
-    `scratch`, for `arch` where the kernel names no other, and copied to `collect`, laid out like a cache,
-    where that is given.
+    `cache` holds finished extensions as `<key>/<name>.so` and is only read; what it lacks is built under
+    `scratch`. Gives a list that names, for each build to come, the headers it took: `slim` or `full`.
     """
     from torch.utils import cpp_extension
 
     given = {name: os.environ.get(name) for name in _ENVIRONMENT_IN_KEY}
+    headers: list[str] = []
     for kind in _LOADERS:
         original = getattr(cpp_extension, kind)
-        setattr(
-            cpp_extension, kind, _Loader(kind, original, cache, scratch, collect, arch, given).as_function()
-        )
+        loader = _Loader(kind, original, cache, scratch, settings or BuildSettings(), given, headers)
+        setattr(cpp_extension, kind, loader.as_function())
+    return headers
 
 
 @dataclass(frozen=True)
@@ -63,9 +72,9 @@ class _Loader:
     original: Callable[..., Any]
     cache: Path | None
     scratch: Path
-    collect: Path | None
-    arch: str
+    settings: BuildSettings
     given: Mapping[str, str | None]
+    headers: list[str]
 
     def as_function(self) -> Callable[..., Any]:
         """Give a function with the original's name, signature and documentation."""
@@ -86,18 +95,18 @@ class _Loader:
             name: os.environ.get(name) for name in self.given if os.environ.get(name) != self.given[name]
         }
         key = content_key(self.kind, arguments, texts, chosen)
-        for shelf in (self.cache, self.collect):
+        for shelf in (self.cache, self.settings.collect):
             if shelf is not None and (shelf / key).is_dir():
                 return _take(shelf / key, arguments)
         try:
             library = self._build(key, arguments, texts)
         except RuntimeError as error:
-            if is_compile_error(error) and self.collect is not None:
-                _keep_error(self.collect / key, str(error))
+            if is_compile_error(error) and self.settings.collect is not None:
+                _keep_error(self.settings.collect / key, str(error))
             raise
-        if self.collect is not None:
-            (self.collect / key).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(library, self.collect / key / library.name)
+        if self.settings.collect is not None:
+            (self.settings.collect / key).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(library, self.settings.collect / key / library.name)
         return _import_library(library, arguments)
 
     def _build(self, key: str, arguments: dict[str, Any], texts: Mapping[str, str]) -> Path:
@@ -109,15 +118,19 @@ class _Loader:
         cuda = "\n".join(text for name, text in texts.items() if name.endswith((".cu", ".cuh")))
         cpp = "\n".join(text for name, text in texts.items() if not name.endswith((".cu", ".cuh")))
         include = Path(cpp_extension.__file__).resolve().parent.parent / "include"
-        slim = write_slim(folder / "include", include, cpp, cuda)
+        slim = write_slim(folder / "include", include, cpp, cuda) if self.settings.slim_headers else None
         if slim is not None:
             try:
-                return self._run(arguments, folder / "slim", slim)
+                library = self._run(arguments, folder / "slim", slim)
             except RuntimeError as error:
                 if not is_compile_error(error):
                     raise
                 cpp_extension.JIT_EXTENSION_VERSIONER.entries.pop(arguments["name"], None)
                 shutil.rmtree(folder / "slim", ignore_errors=True)
+            else:
+                self.headers.append("slim")
+                return library
+        self.headers.append("full")
         return self._run(arguments, folder / "full", None)
 
     def _run(self, arguments: dict[str, Any], directory: Path, headers: Path | None) -> Path:
@@ -133,8 +146,8 @@ class _Loader:
         try:
             if headers is not None:
                 os.environ["CPATH"] = os.pathsep.join(filter(None, [str(headers), before["CPATH"]]))
-            if self.arch:
-                os.environ.setdefault("TORCH_CUDA_ARCH_LIST", self.arch)
+            if self.settings.arch:
+                os.environ.setdefault("TORCH_CUDA_ARCH_LIST", self.settings.arch)
             cpp_extension._import_module_from_library = _library_path
             return Path(self.original(**mine))
         finally:
