@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,10 +88,7 @@ def _place(standing: Standing) -> tuple[bool, float, str]:
 
 
 def _entry(file: ResultFile, submission: Submission) -> _Entry:
-    digests = {
-        key: hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-        for key, source in submission.kernels.items()
-    }
+    digests = submission.digests
     valid = tuple(row for row in file.rows if digests.get(row.key) == row.kernel_sha256)
     return _Entry(
         submission=submission,

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,20 @@ class Submission:
         """The name on the board."""
         return str(self.metadata["display_name"])
 
+    @cached_property
+    def digests(self) -> Mapping[KernelKey, str]:
+        """Digest of each kernel's source, as rows name it."""
+        return {key: kernel_sha256(source) for key, source in self.kernels.items()}
+
     @property
     def is_baseline(self) -> bool:
         """Whether the entry is a maintainers' baseline: listed, not ranked."""
         return bool(self.metadata.get("baseline", False))
+
+
+def kernel_sha256(source: str) -> str:
+    """Digest a kernel's source, as evaluation does."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def load(path: Path) -> Submission:
