@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from leaderboard.checks.document import MAX_FILE_BYTES
 from leaderboard.github.changes import (
     FOLDER,
+    WRITERS,
     Change,
     Sender,
     judge_changes,
@@ -95,10 +96,11 @@ def _with_entry(host: Host, pull: Pull, head_sha: str, *, change: Change, proble
         Inspection(pull=pull, head_sha=head_sha, change=change, problems=(), blob_sha=file.sha),
         host.blob(file.sha),
         name,
+        is_maintainer=pull.is_merged or host.role(pull.author_login) in WRITERS,
     )
 
 
-def _read_entry(inspection: Inspection, raw: bytes, name: str) -> Inspection:
+def _read_entry(inspection: Inspection, raw: bytes, name: str, *, is_maintainer: bool) -> Inspection:
     report = check_bytes(raw, Path(name))
     texts = [f"line {m.line}, column {m.column}: {m.message}; {m.mend} ({m.rule})" for m in report.mistakes]
     texts += [f"and {report.more} more mistakes; kbl validate lists them"] if report.more else []
@@ -106,5 +108,7 @@ def _read_entry(inspection: Inspection, raw: bytes, name: str) -> Inspection:
         submission = parse(raw, name)
     except InvalidSubmissionError:
         submission = None
+    if submission is not None and submission.is_baseline and not is_maintainer:
+        texts.append("metadata.baseline is for the maintainers' own entries; leave it out")
     values = {**inspection.__dict__, "raw": raw, "problems": tuple(texts), "submission": submission}
     return Inspection(**{**values, "mistakes": report.mistakes})

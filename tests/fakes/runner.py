@@ -1,0 +1,308 @@
+"""A runner for our own workflow files: reads the YAML, decides every `if:`, fills every `env:`, runs every `run:`.
+
+Real are the commands, the git repository behind `checkout` and `push`, the files that artifacts carry and the
+rights of each job's token. Not real: actions are stood in for by what they do, and installing is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fakes import fake_github
+from fakes.expressions import evaluate, fill, truthy
+
+ROOT = Path(__file__).resolve().parents[2]
+SECRETS = {"modal": {"MODAL_TOKEN_ID": "ak-of-the-test", "MODAL_TOKEN_SECRET": "as-of-the-test"}}
+STEP_TIMEOUT_S = 240
+KBL = """#!/bin/sh
+exec env PYTHONPATH="{clone}:{clone}/KernelBench:{tests}" {python} -m fakes.kbl "$@"
+"""
+
+
+@dataclass
+class Step:
+    """One step that was decided upon: what it ran, with which environment, and what came of it."""
+
+    name: str
+    status: str = "queued"
+    command: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    log: str = ""
+    outputs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Job:
+    """One job: its steps, its outputs and its result (success, failure or skipped)."""
+
+    id: str
+    name: str
+    result: str = "queued"
+    steps: list[Step] = field(default_factory=list)
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    def step(self, name: str) -> Step:
+        return next(step for step in self.steps if step.name == name)
+
+    @property
+    def log(self) -> str:
+        return "\n".join(step.log for step in self.steps)
+
+
+@dataclass
+class Run:
+    """One run of a workflow."""
+
+    id: int
+    jobs: dict[str, Job]
+    artifacts: dict[str, Path] = field(default_factory=dict)
+    site: Path | None = None
+
+    @property
+    def results(self) -> dict[str, str]:
+        return {name: job.result for name, job in self.jobs.items()}
+
+    @property
+    def log(self) -> str:
+        return "\n".join(job.log for job in self.jobs.values())
+
+
+class Runner:
+    """Runs workflows of the repository behind `host`, whose API is at `api_url`."""
+
+    def __init__(self, host: fake_github.Host, api_url: str, folder: Path) -> None:
+        self.host = host
+        self.api_url = api_url
+        self.folder = folder
+        self.with_site = False
+        """Whether called workflows run too: building the site takes its time."""
+        self.extra: dict[str, str] = {}
+        """Variables of the machine itself, for tests that break it."""
+
+    def run(self, workflow: str, event: str, payload: dict[str, Any], head: str = "main") -> Run:
+        """Run a workflow file for an event; `head` is what `checkout` takes by itself."""
+        run = Run(id=self.host.new_id() + 4000, jobs={})
+        given = {
+            "event": payload,
+            "event_name": event,
+            "ref": "refs/heads/main",
+            "workflow": workflow.removesuffix(".yml"),
+        }
+        inputs = payload.get("inputs", {})
+        self._run_file(run, workflow, {"github": given, "inputs": inputs}, head)
+        return run
+
+    def _run_file(self, run: Run, workflow: str, context: dict[str, Any], head: str) -> None:
+        definition = yaml.load((ROOT / ".github/workflows" / workflow).read_text("utf-8"), yaml.BaseLoader)
+        jobs = definition["jobs"]
+        run.jobs |= {job_id: Job(id=job_id, name=job.get("name", job_id)) for job_id, job in jobs.items()}
+        self.host.runs[run.id] = []
+        done = {job_id: threading.Event() for job_id in jobs}
+        with ThreadPoolExecutor(len(jobs)) as pool:
+            started = [
+                pool.submit(self._when_ready, run, jobs, job_id, done, context, head) for job_id in jobs
+            ]
+            for future in started:
+                future.result()
+
+    def _when_ready(self, run, jobs, job_id, done, context, head) -> None:
+        try:
+            needs = jobs[job_id].get("needs", [])
+            needs = [needs] if isinstance(needs, str) else needs
+            for other in needs:
+                done[other].wait()
+            known = {
+                other: {"result": run.jobs[other].result, "outputs": run.jobs[other].outputs}
+                for other in needs
+            }
+            fine = all(run.jobs[other].result == "success" for other in _ancestors(jobs, job_id))
+            context = {**context, "needs": known, "vars": {}, "functions": _functions(fine)}
+            if truthy(evaluate(jobs[job_id].get("if", "success()"), context)):
+                self._run_job(run, jobs[job_id], run.jobs[job_id], context, head)
+            else:
+                run.jobs[job_id].result = "skipped"
+        finally:
+            done[job_id].set()
+
+    def _run_job(self, run: Run, definition: dict, job: Job, context: dict[str, Any], head: str) -> None:
+        if "uses" in definition:
+            if not self.with_site:
+                job.result = "success"
+                return
+            called = Run(id=run.id + 1000, jobs={}, artifacts=run.artifacts)
+            self._run_file(called, Path(definition["uses"]).name, context, head)
+            job.result = "success" if set(called.results.values()) <= {"success", "skipped"} else "failure"
+            run.site = called.site
+            return
+        job.result = "in_progress"
+        place = self.folder / f"{run.id}-{job.id}"
+        (place / "temp").mkdir(parents=True)
+        token = f"token-{run.id}-{job.id}"
+        self.host.tokens[token] = self._rights(definition, context)
+        context = {
+            **context,
+            "github": {**context["github"], "token": token},
+            "runner": {"temp": str(place / "temp")},
+            "secrets": self._secrets(definition, context),
+        }
+        self._run_steps(run, definition, job, context, place, head)
+        job.outputs = {name: fill(text, context) for name, text in definition.get("outputs", {}).items()}
+        self._tell(run)
+
+    def _run_steps(self, run, definition, job, context, place, head) -> None:
+        job.steps = [Step(name=step.get("name") or step.get("uses", "")) for step in definition["steps"]]
+        context["steps"] = {}
+        fine = True
+        for step, made in zip(definition["steps"], job.steps, strict=True):
+            context["functions"] = _functions(fine)
+            if not truthy(evaluate(step.get("if", "success()"), context)):
+                made.status = "skipped"
+                continue
+            made.status = "in_progress"
+            self._tell(run)
+            ok = self._run_step(run, step, made, context, place, head)
+            made.status = "success" if ok else "failure"
+            fine = fine and ok
+            if "id" in step:
+                context["steps"][step["id"]] = {"outputs": made.outputs}
+            self._tell(run)
+        job.result = "success" if fine else "failure"
+
+    def _run_step(self, run, step, made, context, place, head) -> bool:
+        if "run" in step:
+            return self._run_command(run, step, made, context, place)
+        options = {name: fill(text, context) for name, text in step.get("with", {}).items()}
+        action = step["uses"].partition("@")[0]
+        work = place / "work"
+        if action == "actions/checkout":
+            self._check_out(work, options.get("ref") or head)
+        elif action == "actions/upload-artifact":
+            return _upload(run, made, place, options)
+        elif action == "actions/upload-pages-artifact":
+            run.artifacts["pages"] = work / options["path"]
+        elif action == "actions/download-artifact":
+            shutil.copytree(run.artifacts[options["artifact-ids"]], options["path"], dirs_exist_ok=True)
+        elif action == "actions/deploy-pages":
+            run.site = run.artifacts["pages"]
+        elif action != "actions/setup-python":
+            raise AssertionError(f"no stand-in for {action}")
+        return True
+
+    def _check_out(self, work: Path, ref: str) -> None:
+        subprocess.run(["git", "clone", "-q", str(self.host.git_dir), str(work)], check=True)
+        subprocess.run(
+            ["git", "-C", str(work), "fetch", "-q", "origin", "+refs/pull/*:refs/pull/*"], check=True
+        )
+        subprocess.run(["git", "-C", str(work), "checkout", "-q", ref], check=True)
+
+    def _run_command(self, run, step, made, context, place) -> bool:
+        made.command = step["run"]
+        made.environment = {name: fill(text, context) for name, text in step.get("env", {}).items()}
+        work = place / "work"
+        if shlex.split(made.command)[0] == "scripts/install.sh":
+            return _install(work)
+        output, event = place / f"output-{len(made.command)}-{made.name}", place / "event.json"
+        event.write_text(json.dumps(context["github"]["event"]))
+        done = subprocess.run(
+            ["bash", "-e", "-c", made.command],
+            cwd=work,
+            env={**self._environment(run, context, place), "GITHUB_OUTPUT": str(output), **made.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=STEP_TIMEOUT_S,
+            check=False,
+        )
+        made.log = done.stdout.decode("utf-8", "replace")
+        if output.exists():
+            made.outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
+        return done.returncode == 0
+
+    def _environment(self, run: Run, context: dict[str, Any], place: Path) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        return {
+            **kept,
+            **self.extra,
+            "CI": "true",
+            "OMP_NUM_THREADS": "1",
+            "GITHUB_API_URL": self.api_url,
+            "GITHUB_SERVER_URL": f"file://{self.host.git_dir.parents[1]}",
+            "GITHUB_REPOSITORY": fake_github.NAME,
+            "GITHUB_RUN_ID": str(run.id),
+            "GITHUB_EVENT_NAME": context["github"]["event_name"],
+            "GITHUB_EVENT_PATH": str(place / "event.json"),
+            "GITHUB_TRIGGERING_ACTOR": context["github"]["event"]["sender"]["login"],
+            "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
+            "RUNNER_TEMP": str(place / "temp"),
+        }
+
+    def _rights(self, definition: dict, context: dict[str, Any]) -> dict[str, str]:
+        """A job's permissions; an event of a fork's own gets none to write, whatever the file says."""
+        rights = dict(definition.get("permissions", {}))
+        if context["github"]["event_name"] == "pull_request":
+            return dict.fromkeys(rights, "read")
+        return rights
+
+    def _secrets(self, definition: dict, context: dict[str, Any]) -> dict[str, str]:
+        if context["github"]["event_name"] == "pull_request":
+            return {}
+        return SECRETS.get(str(definition.get("environment", "")), {})
+
+    def _tell(self, run: Run) -> None:
+        """Let the API's list of jobs say where the run stands."""
+        with self.host.lock:
+            self.host.runs[run.id] = [_told(job) for job in run.jobs.values()]
+
+
+def _told(job: Job) -> dict[str, Any]:
+    return {
+        **_state(job.result),
+        "name": job.name,
+        "steps": [{**_state(s.status), "name": s.name} for s in job.steps],
+    }
+
+
+def _state(status: str) -> dict[str, Any]:
+    if status in ("queued", "in_progress"):
+        return {"status": status, "conclusion": None}
+    return {"status": "completed", "conclusion": status}
+
+
+def _functions(fine: bool) -> dict[str, bool]:
+    return {"always": True, "cancelled": False, "success": fine, "failure": not fine}
+
+
+def _ancestors(jobs: dict[str, Any], job_id: str) -> set[str]:
+    needs = jobs[job_id].get("needs", [])
+    found = set([needs] if isinstance(needs, str) else needs)
+    return found.union(*(_ancestors(jobs, other) for other in found))
+
+
+def _install(work: Path) -> bool:
+    shim = work / ".venv/bin/kbl"
+    shim.parent.mkdir(parents=True)
+    shim.write_text(KBL.format(clone=work, tests=ROOT / "tests", python=sys.executable))
+    shim.chmod(0o755)
+    return True
+
+
+def _upload(run: Run, made: Step, place: Path, options: dict[str, str]) -> bool:
+    source = Path(options["path"])
+    if not source.is_dir() or not any(source.iterdir()):
+        return options.get("if-no-files-found") != "error"
+    number = str(len(run.artifacts) + 1)
+    run.artifacts[number] = place / f"artifact-{number}"
+    shutil.copytree(source, run.artifacts[number])
+    made.outputs = {"artifact-id": number}
+    return True

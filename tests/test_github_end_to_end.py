@@ -1,0 +1,375 @@
+"""From a contributor's branch to a result on main: the workflows' own command lines, a git host, a stateful API."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("github")
+
+from fakes.fake_github import Fault, Host, serve
+from fakes.project import PEOPLE, Project, make_origin, submission
+from fakes.runner import SECRETS, Runner
+
+GOOD = submission(
+    ("level_1_problem_19_sample_0", "# speedup 2.0"),
+    ("level_1_problem_23_sample_0", "# status mismatch"),
+    ("level_2_problem_40_sample_0", "# speedup 1.5"),
+)
+PATH = "submissions/alice-first.json"
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_origin(tmp_path_factory.mktemp("origin"))
+
+
+@pytest.fixture
+def project(origin: Path, tmp_path: Path) -> Iterator[Project]:
+    bare = tmp_path / "o" / "r.git"
+    shutil.copytree(origin, bare)
+    host = Host(git_dir=bare, people=dict(PEOPLE))
+    with serve(host) as url:
+        yield Project(host=host, runner=Runner(host, url, tmp_path / "runs"), folder=tmp_path)
+
+
+def test_a_contribution_travels_from_branch_to_board(project: Project) -> None:
+    project.runner.with_site = True
+    pull = project.open_pull({PATH: GOOD})
+    head = project.host.head_of(pull)
+
+    checked, _ = project.check(pull)
+    assert {"validate": "success"} == checked.results
+    assert "waiting for a maintainer" in project.comment(pull)
+    assert ["state: waiting"] == pull.labels
+
+    run = project.label(pull)
+
+    assert {"success"} == set(run.results.values())
+    result = project.result("alice-first")
+    assert ["correct", "mismatch", "correct"] == [row["status"] for row in result["rows"]]
+    comment = project.comment(pull)
+    assert "Evaluated: `Alice's first`" in comment
+    assert "rank 1 of 1" in comment
+    assert f"/o/r/blob/{head}/{PATH}?plain=1#L" in comment
+    assert "Used 3 GPU-seconds" in comment
+    assert ["pending", "pending", "success"] == project.states(head)
+    assert ["state: evaluated"] == pull.labels
+    assert (run.site / "index.html").is_file()
+
+    project.merge(pull)
+    rebuilt = project.runner.run("pages.yml", "push", {"sender": {"login": "maria"}})
+    assert "Alice&#39;s first" in (rebuilt.site / "index.html").read_text()
+
+
+def test_only_the_job_that_talks_to_the_engine_sees_its_secret(project: Project) -> None:
+    run = project.label(project.open_pull({PATH: GOOD}))
+    secret = SECRETS["modal"]["MODAL_TOKEN_SECRET"]
+
+    seeing = {
+        job.id for job in run.jobs.values() for step in job.steps if secret in step.environment.values()
+    }
+    assert {"evaluate"} == seeing
+    assert not any("GITHUB_TOKEN" in step.environment for step in run.jobs["evaluate"].steps)
+
+
+def test_the_same_result_twice_is_committed_once(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    before = project.main
+    run = project.label(pull)
+
+    assert before == project.main
+    assert "0 judged now" in run.jobs["evaluate"].log
+    assert "Evaluated" in project.comment(pull)
+
+
+def test_an_evaluation_starts_by_hand_too(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    run = project.dispatch(pull)
+
+    assert "success" == run.results["publish"]
+    assert project.result("alice-first")
+
+
+def test_a_merged_entry_can_be_evaluated_again_by_hand(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.merge(pull)
+    run = project.dispatch(pull)
+
+    assert "success" == run.results["publish"]
+    assert project.result("alice-first")
+
+
+def test_an_invalid_file_is_told_where_and_how_to_mend_it(project: Project) -> None:
+    bad = GOOD.replace(b"level_1_problem_19", b"level_1_problem_190")
+    pull = project.open_pull({PATH: bad})
+    checked, _ = project.check(pull)
+    run = project.label(pull)
+
+    assert {"validate": "failure"} == checked.results
+    assert "::error file=submissions/alice-first.json" in checked.log
+    assert "problem of level 1 must be 1-100" in project.comment(pull)
+    assert "failure" == run.results["gate"]
+    assert "skipped" == run.results["evaluate"] == run.results["publish"]
+    assert ["state: invalid"] == pull.labels
+
+
+OVERWRITING = {PATH: GOOD.replace(b"2.0", b"9.0")}
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({PATH: GOOD, "submissions/alice-second.json": GOOD}, "one entry a pull request"),
+        ({PATH: GOOD, "leaderboard/record.py": b"print()"}, "also changes leaderboard/record.py"),
+        ({PATH: GOOD, "data/results/H100/alice-first.json": b"{}"}, "also changes data/results"),
+        ({"submissions/deep/alice.json": GOOD}, "also changes submissions/deep/alice.json"),
+        ({"submissions/Alice First.json": GOOD}, "is not an entry id"),
+        ({PATH: b'{"metadata": {"display_name": "x", "baseline": true}, "kernels": {}}'}, "baseline"),
+    ],
+)
+def test_what_is_more_or_other_than_one_entry_is_refused(project: Project, files: dict, words: str) -> None:
+    pull = project.open_pull(files)
+    run = project.label(pull)
+
+    assert words in project.comment(pull)
+    assert "failure" == run.results["gate"]
+    assert project.result("alice-first") is None
+
+
+def test_a_symbolic_link_is_refused(project: Project) -> None:
+    pull = project.open_pull({}, **{PATH: "../README.md"})
+    run = project.label(pull)
+
+    assert "it is a symbolic link" in project.comment(pull)
+    assert "failure" == run.results["gate"]
+
+
+def test_somebody_elses_entry_is_not_overwritten(project: Project) -> None:
+    first = project.open_pull({PATH: GOOD})
+    project.merge(first)
+    pull = project.open_pull(OVERWRITING, author="bob", number=8)
+    checked, _ = project.check(pull)
+    run = project.label(pull)
+
+    assert {"validate": "failure"} == checked.results
+    assert "those who sent it, or maintainers, may change it" in project.comment(pull)
+    assert "failure" == run.results["gate"]
+
+
+@pytest.mark.parametrize("author", ["alice", "maria"])
+def test_those_who_sent_an_entry_and_maintainers_may_change_it(project: Project, author: str) -> None:
+    project.merge(project.open_pull({PATH: GOOD}))
+    run = project.label(project.open_pull(OVERWRITING, author=author, number=8))
+
+    assert "success" == run.results["publish"]
+
+
+@pytest.mark.parametrize("sender", ["mallory", "alice"])
+def test_a_strangers_label_does_nothing_and_is_told_so(project: Project, sender: str) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.check(pull)
+    run = project.label(pull, sender=sender)
+
+    assert "failure" == run.results["gate"]
+    assert "skipped" == run.results["evaluate"]
+    comment = project.comment(pull)
+    assert f"`{sender}` has the role" in comment
+    assert "waiting for a maintainer" in comment
+    assert "evaluate" not in pull.labels
+
+
+def test_a_strangers_dispatch_does_nothing(project: Project) -> None:
+    run = project.dispatch(project.open_pull({PATH: GOOD}), sender="mallory")
+
+    assert "failure" == run.results["gate"]
+    assert project.result("alice-first") is None
+
+
+def test_a_push_between_label_and_gate_stops_the_evaluation(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    labelled = project.host.head_of(pull)
+    moved = project.push(pull, {PATH: GOOD.replace(b"2.0", b"50.0")})
+    run = project.label(pull, head=labelled)
+
+    assert "failure" == run.results["gate"]
+    assert f"has moved to `{moved[:12]}`" in project.comment(pull)
+    assert [] == project.states(moved)
+
+
+def test_a_push_during_the_evaluation_publishes_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    labelled = project.host.head_of(pull)
+    moved = []
+    run_job = project.runner._run_job
+
+    def push_before_publishing(run, definition, job, context, head):
+        if job.id == "publish":
+            moved.append(project.push(pull, {PATH: GOOD.replace(b"2.0", b"50.0")}))
+        run_job(run, definition, job, context, head)
+
+    monkeypatch.setattr(project.runner, "_run_job", push_before_publishing)
+    project.label(pull)
+
+    assert project.result("alice-first") is None
+    assert "changed by a push after the label" in project.comment(pull)
+    assert "error" == project.states(labelled)[-1]
+    assert [] == project.states(moved[0])
+
+
+def test_an_evaluation_that_dies_midway_keeps_what_it_judged_and_goes_on_at_the_next_label(
+    project: Project,
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.runner.extra = {"STEADY_DIES_AFTER": "1"}
+    died = project.label(pull)
+
+    assert "failure" == died.results["evaluate"]
+    assert 2 == len(project.result("alice-first")["rows"])
+    assert "1 kernels have no verdict yet" in project.comment(pull)
+    assert ["state: failed"] == pull.labels
+
+    project.runner.extra = {}
+    again = project.label(pull)
+
+    assert "success" == again.results["evaluate"]
+    assert 1 == again.jobs["evaluate"].log.count("problem_23") + again.jobs["evaluate"].log.count(
+        "1/23 mismatch"
+    )
+    assert 3 == len(project.result("alice-first")["rows"])
+    assert "Evaluated" in project.comment(pull)
+
+
+def test_an_evaluation_without_any_result_is_told_and_published_nothing(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.runner.extra = {"PYTHONHOME": "/nowhere"}
+    labelled = {"github": project}
+    run_job = project.runner._run_job
+
+    def broken_while_evaluating(run, definition, job, context, head):
+        project.runner.extra = {"STEADY_BREAKS": "1"} if job.id == "evaluate" else {}
+        run_job(run, definition, job, context, head)
+
+    project.runner.extra = {}
+    project.runner._run_job = broken_while_evaluating
+    run = project.label(pull)
+
+    assert labelled
+    assert "failure" == run.results["evaluate"]
+    assert "success" == run.results["publish"]
+    assert "handed no result on" in project.comment(pull)
+
+
+def test_two_pull_requests_at_once_both_land(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    from threading import Barrier, Thread
+
+    first = project.open_pull({PATH: GOOD})
+    second = project.open_pull({"submissions/bobs.json": GOOD}, author="bob", number=8)
+    together = Barrier(2)
+    run_job = project.runner._run_job
+
+    def publish_together(run, definition, job, context, head):
+        if job.id == "publish":
+            together.wait(120)
+        run_job(run, definition, job, context, head)
+
+    monkeypatch.setattr(project.runner, "_run_job", publish_together)
+    threads = [Thread(target=project.label, args=(pull,)) for pull in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(240)
+
+    assert project.result("alice-first")
+    assert project.result("bobs")
+    assert "Evaluated" in project.comment(first)
+    assert "Evaluated" in project.comment(second)
+
+
+def test_passing_errors_and_rate_limits_are_waited_out(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    limit = {"message": "API rate limit exceeded for installation"}
+    project.host.faults = [
+        Fault("GET", "/pulls/7", 1, 502),
+        Fault("GET", "/compare/", 1, 403, limit, {"Retry-After": "1"}),
+        Fault("POST", "/comments", 1, 500),
+        Fault("POST", "/statuses", 1, 429, limit, {"Retry-After": "1"}),
+    ]
+    run = project.label(pull)
+
+    assert "success" == run.results["publish"]
+    assert "Evaluated" in project.comment(pull)
+
+
+def test_a_host_that_stays_broken_ends_the_gate_with_one_line(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.host.faults = [Fault("GET", "/compare/", 99, 500)]
+    run = project.label(pull)
+
+    assert "failure" == run.results["gate"]
+    assert "Traceback" not in run.log
+    assert "::error ::" in run.jobs["gate"].log
+    assert "evaluate" not in pull.labels
+
+
+def test_other_work_gets_no_comment(project: Project) -> None:
+    pull = project.open_pull({"leaderboard/record.py": b"# better\n"}, author="bob")
+    checked, _ = project.check(pull)
+
+    assert {"validate": "success"} == checked.results
+    assert [] == pull.comments
+
+
+def test_a_withdrawal_is_for_those_who_sent_the_entry(project: Project) -> None:
+    project.merge(project.open_pull({PATH: GOOD}))
+    own = project.open_pull({PATH: None}, number=8)
+    others = project.open_pull({PATH: None}, author="bob", number=9)
+    project.check(own)
+    project.check(others)
+
+    assert "withdraws entries; a maintainer decides" in project.comment(own)
+    assert "those who sent it, or maintainers, may change it" in project.comment(others)
+
+
+def test_the_comment_says_what_changed_since_the_last_run(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.push(pull, {PATH: GOOD.replace(b"status mismatch", b"speedup 3.0").replace(b"1.5", b"1.7")})
+    project.label(pull)
+
+    comment = project.comment(pull)
+    assert "`1/23`: mismatch → correct" in comment
+    assert "`2/40`: 1.500× → 1.700×" in comment
+    assert 2 == project.result("alice-first")["revision"]
+
+
+def test_a_check_after_an_evaluation_leaves_its_scores_alone(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.check(pull)
+
+    assert "rank 1 of 1" in project.comment(pull)
+
+
+def test_a_new_push_after_an_evaluation_says_that_it_does_not_count(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    evaluated = project.host.head_of(pull)
+    project.label(pull)
+    project.push(pull, {PATH: GOOD.replace(b"2.0", b"2.5")})
+    project.check(pull)
+
+    assert f"The evaluation of `{evaluated[:12]}` does not count" in project.comment(pull)
+
+
+def test_a_copied_marker_of_a_stranger_is_left_alone(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    fake = "<!-- kernelbench-leaderboard: sticky comment -->\n### rank 1 of 1"
+    pull.comments.append({"id": 1, "body": fake, "user": {"login": "alice", "id": 1001}})
+    project.check(pull)
+
+    assert fake == pull.comments[0]["body"]
+    assert "waiting for a maintainer" in project.comment(pull)

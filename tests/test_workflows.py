@@ -1,0 +1,199 @@
+"""The policy of the workflows, asserted on the parsed YAML: power, secrets, pins, limits, and nothing clever in a shell."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / ".github/workflows"
+NAMES = sorted(path.name for path in FOLDER.glob("*.yml"))
+WORKFLOWS = {name: yaml.load((FOLDER / name).read_text("utf-8"), yaml.BaseLoader) for name in NAMES}
+JOBS = [(name, job_id) for name in NAMES for job_id in WORKFLOWS[name]["jobs"]]
+STEPS = [
+    (name, job_id, i)
+    for name, job_id in JOBS
+    for i in range(len(WORKFLOWS[name]["jobs"][job_id].get("steps", [])))
+]
+
+RIGHTS = {
+    ("ci.yml", "check"): {"contents": "read"},
+    ("ci.yml", "test"): {"contents": "read"},
+    ("comment.yml", "comment"): {"contents": "read", "pull-requests": "write", "statuses": "write"},
+    ("evaluate.yml", "gate"): {"contents": "read", "pull-requests": "write", "statuses": "write"},
+    ("evaluate.yml", "evaluate"): {"contents": "read"},
+    ("evaluate.yml", "progress"): {"contents": "read", "actions": "read", "pull-requests": "write"},
+    ("evaluate.yml", "publish"): {"contents": "write", "pull-requests": "write", "statuses": "write"},
+    ("evaluate.yml", "site"): {"contents": "read", "pages": "write", "id-token": "write"},
+    ("pages.yml", "build"): {"contents": "read"},
+    ("pages.yml", "deploy"): {"pages": "write", "id-token": "write"},
+    ("validate.yml", "validate"): {"contents": "read", "pull-requests": "read"},
+}
+EVENTS = {
+    "ci.yml": {"pull_request", "push"},
+    "comment.yml": {"workflow_run"},
+    "evaluate.yml": {"pull_request_target", "workflow_dispatch"},
+    "pages.yml": {"push", "workflow_dispatch", "workflow_call"},
+    "validate.yml": {"pull_request", "merge_group"},
+}
+LINE = re.compile(
+    r"(\.venv/bin/kbl (ci|validate|site) [^;&|`\n]+|scripts/install\.sh( (github|modal))?|make (check|test))"
+)
+
+
+def job(name: str, job_id: str) -> dict:
+    return WORKFLOWS[name]["jobs"][job_id]
+
+
+def step(name: str, job_id: str, index: int) -> dict:
+    return job(name, job_id)["steps"][index]
+
+
+def everything(value: object) -> str:
+    return json.dumps(value)
+
+
+def test_the_workflows_are_the_ones_that_this_policy_knows() -> None:
+    assert set(EVENTS) == set(NAMES)
+    assert set(RIGHTS) == set(JOBS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_workflow_starts_by_its_events_alone(name: str) -> None:
+    assert EVENTS[name] == set(WORKFLOWS[name]["on"])
+
+
+def test_the_privileged_event_is_for_labels_alone() -> None:
+    assert {"types": ["labeled"]} == WORKFLOWS["evaluate.yml"]["on"]["pull_request_target"]
+    assert "github.event.label.name == 'evaluate'" in job("evaluate.yml", "gate")["if"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_workflow_grants_nothing_by_itself(name: str) -> None:
+    assert {} == WORKFLOWS[name]["permissions"]
+
+
+@pytest.mark.parametrize(("name", "job_id"), JOBS)
+def test_a_job_has_exactly_the_rights_it_needs(name: str, job_id: str) -> None:
+    assert RIGHTS[name, job_id] == job(name, job_id)["permissions"]
+
+
+@pytest.mark.parametrize(("name", "job_id"), JOBS)
+def test_a_job_has_a_limit_and_a_hosted_runner(name: str, job_id: str) -> None:
+    if "uses" not in job(name, job_id):
+        assert 1 <= int(job(name, job_id)["timeout-minutes"]) <= 350
+        assert "ubuntu-24.04" == job(name, job_id)["runs-on"]
+
+
+@pytest.mark.parametrize(("name", "job_id", "index"), STEPS)
+def test_an_action_is_pinned_by_its_commit_and_names_its_version(name: str, job_id: str, index: int) -> None:
+    uses = step(name, job_id, index).get("uses")
+    if uses:
+        assert re.fullmatch(r"(actions)/[a-z-]+@[0-9a-f]{40}", uses)
+        assert re.search(re.escape(uses) + r" # v\d+\.\d+\.\d+\n", (FOLDER / name).read_text("utf-8"))
+
+
+@pytest.mark.parametrize(("name", "job_id", "index"), STEPS)
+def test_a_step_runs_one_plain_line_without_any_text_of_the_event(name: str, job_id: str, index: int) -> None:
+    command = step(name, job_id, index).get("run")
+    if command:
+        assert LINE.fullmatch(command)
+        assert "${{" not in command
+
+
+@pytest.mark.parametrize(("name", "job_id", "index"), STEPS)
+def test_a_step_is_given_no_text_that_a_stranger_writes(name: str, job_id: str, index: int) -> None:
+    given = everything(step(name, job_id, index).get("env", {})) + everything(
+        step(name, job_id, index).get("with", {})
+    )
+    assert "github.event" not in given
+    assert "github.head_ref" not in given
+
+
+@pytest.mark.parametrize(("name", "job_id", "index"), STEPS)
+def test_a_checkout_keeps_no_token_and_takes_no_pull_request(name: str, job_id: str, index: int) -> None:
+    found = step(name, job_id, index)
+    if found.get("uses", "").startswith("actions/checkout@"):
+        options = found.get("with", {})
+        assert "false" == options["persist-credentials"]
+        assert options.get("ref", "main") == "main"
+        assert set(options) <= {"persist-credentials", "ref"}
+
+
+@pytest.mark.parametrize("secret", ["MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"])
+def test_a_secret_is_named_in_the_job_of_its_environment_alone(secret: str) -> None:
+    naming = {(name, job_id) for name, job_id in JOBS if f"secrets.{secret}" in everything(job(name, job_id))}
+
+    assert {("evaluate.yml", "evaluate")} == naming
+    assert "modal" == job("evaluate.yml", "evaluate")["environment"]
+
+
+def test_no_other_secret_is_named_anywhere() -> None:
+    named = re.findall(r"secrets\.(\w+)|secrets:\s*inherit", "".join(map(everything, WORKFLOWS.values())))
+    assert {"MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"} == set(named)
+
+
+def test_the_job_with_the_secret_can_write_nothing_anywhere() -> None:
+    evaluating = job("evaluate.yml", "evaluate")
+
+    assert "write" not in evaluating["permissions"].values()
+    assert "none" == evaluating["cache-mode"]
+    assert "github.token" not in everything(evaluating)
+
+
+def test_the_jobs_with_the_secret_and_with_the_right_to_push_wait_in_line() -> None:
+    for job_id, group in (("evaluate", "modal-gpu"), ("publish", "publish-results")):
+        assert {"group": group, "queue": "max"} == job("evaluate.yml", job_id)["concurrency"]
+
+
+@pytest.mark.parametrize(("name", "job_id", "index"), STEPS)
+def test_nothing_sets_variables_or_paths_for_later_steps(name: str, job_id: str, index: int) -> None:
+    assert not re.search(r"GITHUB_(ENV|PATH)\b", everything(step(name, job_id, index)))
+
+
+@pytest.mark.parametrize(("name", "job_id", "index"), STEPS)
+def test_an_artifact_is_fetched_by_its_number_into_the_runners_own_folder(
+    name: str, job_id: str, index: int
+) -> None:
+    found = step(name, job_id, index)
+    if found.get("uses", "").startswith("actions/download-artifact@"):
+        assert {"artifact-ids", "path"} == set(found["with"])
+        assert found["with"]["path"].startswith("${{ runner.temp }}/")
+
+
+def test_the_event_policy_allows_the_privileged_event_for_one_file() -> None:
+    policy = json.loads((ROOT / ".github/actions-policy.json").read_text("utf-8"))
+    (rule,) = policy["rules"]
+
+    assert {"name", "enforcement", "conditions", "rules"} == set(policy)
+    assert "active" == policy["enforcement"]
+    assert [".github/workflows/evaluate.yml"] == policy["conditions"]["workflow_path"]["include"]
+    assert EVENTS["evaluate.yml"] == set(rule["parameters"]["allowed_events"])
+
+
+def test_what_the_linters_say() -> None:
+    bin_folder = Path(sys.executable).parent
+    schema = [bin_folder / "check-jsonschema", "--builtin-schema"]
+    forms = [path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml"]
+    commands = [
+        [*schema, "vendor.github-workflows", *FOLDER.glob("*.yml")],
+        [*schema, "vendor.github-issue-forms", *forms],
+        [*schema, "vendor.dependabot", ROOT / ".github/dependabot.yml"],
+        [bin_folder / "zizmor", "--offline", "--persona=pedantic", "--quiet", ROOT / ".github"],
+    ]
+    for command in commands:
+        if not Path(command[0]).exists():
+            pytest.skip(f"{command[0]} is not installed; pip install --group lint")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert 0 == done.returncode, done.stdout + done.stderr
+
+
+def test_every_exception_to_a_lint_says_why() -> None:
+    for name in NAMES:
+        for line in (FOLDER / name).read_text("utf-8").splitlines():
+            if "zizmor: ignore" in line:
+                assert re.search(r"zizmor: ignore\[[a-z-]+\] \S+( \S+){5,}", line)
