@@ -28,11 +28,16 @@ def build(
     """Build the site; unchanged pages are not written again, stale ones are removed."""
     from leaderboard.render import SiteConfig, build_site, default_jobs
     from leaderboard.render.sources import Places, read_site
+    from leaderboard.store import StoreError
 
     address = base_url if not base_url or base_url.endswith("/") else base_url + "/"
     config = SiteConfig(base_url=address, repository=repository, jobs=jobs or default_jobs())
-    places = Places(data=data, submissions=submissions, baselines=baselines, notices=data / "notices.json")
-    report = build_site(read_site(places, config), out)
+    places = Places(data=data, submissions=submissions, baselines=baselines)
+    try:
+        report = build_site(read_site(places, config), out)
+    except StoreError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from error
     typer.echo(
         f"{report.files} files, {report.size_bytes / 1e6:.1f} MB in {out} after {report.seconds:.1f} s: "
         f"{report.written} written, {report.unchanged} unchanged, {report.removed} removed"

@@ -11,8 +11,20 @@ from leaderboard.standings import THRESHOLDS, Scores, Standing
 
 ROWS_IN_PAGE = 200
 CURVES_IN_PAGE = 5
-WHISKER_WIDTH = 110.0
-COLUMNS = ("deployed", "geomean", "n", "fast1", "fast1.5", "fast2", "near1", "near1.5", "near2", "correct", "problems")
+WHISKER_WIDTH = 84.0
+COLUMNS = (
+    "deployed",
+    "geomean",
+    "n",
+    "fast1",
+    "fast1.5",
+    "fast2",
+    "near1",
+    "near1.5",
+    "near2",
+    "correct",
+    "problems",
+)
 """The order of an entry's figures in the table's data; `site/assets/board.js` reads them by place."""
 
 

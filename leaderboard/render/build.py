@@ -50,28 +50,38 @@ def _write_all(site: Site, noted: dict[str, Any]) -> dict[str, Any]:
     for view in site.boards:
         _ = view.by_problem  # computed here once, not in every worker
     wanted = problems.wanted_sources(site, list(site.problems))
+    tasks = [(names[at : at + ENTRIES_A_TASK], noted, wanted) for at in range(0, len(names), ENTRIES_A_TASK)]
     state: dict[str, Any] = {}
     sources: dict[tuple[str, str], str] = {}
-    tasks = [(names[at : at + ENTRIES_A_TASK], noted, wanted) for at in range(0, len(names), ENTRIES_A_TASK)]
     for done, found in _spread(site, _entries_task, tasks):
         state.update(done)
         sources.update(found)
+    shown = _by_problem(wanted, sources)
     listed = list(site.problems)
     batches = [listed[at : at + PROBLEMS_A_TASK] for at in range(0, len(listed), PROBLEMS_A_TASK)]
-    site_sources = _by_problem(wanted, sources)
-    for _ in _spread(
-        site, _problems_task, [(batch, {p: site_sources.get(p, {}) for p in batch}) for batch in batches]
-    ):
+    work = [
+        *((_shared_task, (at,)) for at in range(len(site.boards) + 1)),
+        *((_problems_task, (batch, {name: shown.get(name, {}) for name in batch})) for batch in batches),
+    ]
+    for _ in _spread(site, _any_task, work):
         pass
-    _write_shared(site)
     return state
 
 
-def _write_shared(site: Site) -> None:
-    for view in site.boards:
+def _any_task(task: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    task(*arguments)
+
+
+def _shared_task(at: int) -> None:
+    """Write what belongs to one board as a whole; after the last board, what belongs to none."""
+    site = _building[0]
+    if at < len(site.boards):
+        view = site.boards[at]
         write_board(site, view)
         history.write_matrix(site, view)
         history.write_records(site, view)
+        feeds.write_board_data(site, view)
+        return
     problems.write_problem_list(site)
     feeds.write_feeds(site)
     pages.write_pages(site)
@@ -88,7 +98,7 @@ def _spread(site: Site, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...
         return
     gc.collect()
     gc.freeze()
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+    with multiprocessing.get_context("fork").Pool(jobs, initializer=gc.disable) as pool:
         for folder, result in pool.imap(_run, [(work, task) for task in tasks]):
             site.folder.merge(folder)
             yield result

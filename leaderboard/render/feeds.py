@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from leaderboard.render import numbers, places
-from leaderboard.render.entries import kernel_data, standing_data
+from leaderboard.render.entries import standing_data
 from leaderboard.render.kernels import compressed
 from leaderboard.render.lines import EntryLine
 from leaderboard.render.site import BoardView, Site
@@ -31,12 +32,14 @@ def write_feeds(site: Site) -> None:
     for name, body in site.data.schemas.items():
         site.folder.write(f"schemas/{name}", body)
     site.folder.write_json(f"{places.API}/index.json", index_data(site))
-    for view in site.boards:
-        site.folder.write_json(places.board_api(view.name), board_data(view))
-        site.folder.write(f"{places.API}/boards/{places.slug(view.name)}.csv", board_csv(view))
-        site.folder.write(
-            f"{places.API}/boards/{places.slug(view.name)}.rows.csv.gz", compressed(rows_csv(view))
-        )
+
+
+def write_board_data(site: Site, view: BoardView) -> None:
+    """Write a board's standings as JSON and CSV, and every kernel of it as CSV."""
+    name = f"{places.API}/boards/{places.slug(view.name)}"
+    site.folder.write_json(places.board_api(view.name), board_data(view))
+    site.folder.write(f"{name}.csv", board_csv(view))
+    site.folder.write(f"{name}.rows.csv.gz", compressed(rows_csv(view)))
 
 
 def index_data(site: Site) -> dict[str, Any]:
@@ -113,7 +116,7 @@ def rows_csv(view: BoardView) -> str:
         "floor_share",
         "labels",
     ]
-    return _csv([header, *_kernel_rows(view)])
+    return _csv(chain([header], _kernel_rows(view)))
 
 
 def write_badge(site: Site, view: BoardView, line: EntryLine) -> None:
@@ -151,17 +154,14 @@ def _board_row(line: EntryLine) -> list[Any]:
 def _kernel_rows(view: BoardView) -> Iterator[list[Any]]:
     for entry, lines in view.by_entry.items():
         for line in lines:
-            values = kernel_data(line, counted=True)
-            low, high = values.get("speedup_ci95", ("", ""))
-            times = [values.get(name, "") for name in ("runtime_ms", "reference_ms", "floor_share")]
+            times = (line.runtime_ms, line.reference_ms, line.floor_share)
             labels = _inert(" ".join(line.labels))
             yield [
                 entry,
-                values["key"],
-                values["status"],
-                values.get("speedup", ""),
-                low,
-                high,
+                line.key,
+                line.status.value,
+                line.speedup,
+                *(line.interval or ("", "")),
                 *times,
                 labels,
             ]
@@ -172,7 +172,7 @@ def _inert(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
-def _csv(rows: list[list[Any]]) -> str:
+def _csv(rows: Iterable[list[Any]]) -> str:
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue()

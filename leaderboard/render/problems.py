@@ -17,7 +17,7 @@ from leaderboard.render.model import Baseline
 from leaderboard.render.site import BoardView, Site, problem_title
 
 TOP = 5
-ROWS_IN_PAGE = 50
+ROWS_IN_PAGE = 25
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,20 @@
-"""Reads what the site is made from: results, submissions, problems, baselines, certificates."""
+"""Reads what the site is made from: results, submissions, problems, baselines, certificates.
+
+A thousand entries hold gigabytes of sources, so a submission is read once for its digests, and again only
+when its kernels are written or shown.
+"""
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
+import multiprocessing
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +28,11 @@ from leaderboard.aggregate import aggregate
 from leaderboard.boards import CERTIFICATES, read_certificates
 from leaderboard.render.model import Baseline, Notice, Revision, SiteConfig, SiteData
 from leaderboard.standings import Board
-from leaderboard.submission import Submission
+from leaderboard.submission import Submission, kernel_sha256
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
+
+_REPEATED = ("problem_sha256", "evaluator_sha256", "environment", "finished_at", "status")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,73 +44,47 @@ class Places:
     baselines: Path = Path("baselines")
     problems: Path = DEFAULT_ROOT
     certificates: Path = CERTIFICATES
-    notices: Path = Path("data/notices.json")
 
 
-class LazyKernels(Mapping[KernelKey, str]):
-    """An entry's kernels that know their keys and read the file when a source is asked for.
+class DigestedSubmission(Submission):
+    """A submission with its kernels' digests and without their sources: `kernels` maps keys to nothing."""
 
-    A thousand entries hold gigabytes of sources; the boards need their digests only.
-    """
-
-    def __init__(self, path: Path, keys: Iterable[KernelKey]) -> None:
-        self._path = path
-        self._keys = tuple(keys)
-
-    def __iter__(self) -> Iterator[KernelKey]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._set
-
-    def __getitem__(self, key: KernelKey) -> str:
-        source: str = json.loads(self._path.read_bytes())["kernels"][str(key)]
-        return source
-
-    def items(self) -> Any:
-        """Read the file once and give every key with its source."""
-        kernels = json.loads(self._path.read_bytes())["kernels"]
-        return [(key, kernels[str(key)]) for key in self._keys]
-
-    @cached_property
-    def _set(self) -> frozenset[KernelKey]:
-        return frozenset(self._keys)
+    @classmethod
+    def read(cls, path: Path) -> DigestedSubmission:
+        """Read a merged submission; it passed validation before the merge."""
+        raw = path.read_bytes()
+        try:
+            value = json.loads(raw)
+            metadata, kernels = value["metadata"], value["kernels"]
+            digests = {KernelKey.parse(key): kernel_sha256(source) for key, source in kernels.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise store.StoreError(f"{path}: not a submission: {error}; kbl validate says more") from error
+        made = cls(
+            entry=path.stem,
+            sha256=hashlib.sha256(raw).hexdigest(),
+            metadata=metadata,
+            kernels=dict.fromkeys(sorted(digests), ""),
+        )
+        made.__dict__["digests"] = digests
+        return made
 
 
 @dataclass(frozen=True)
-class SubmissionFolder(Mapping[str, Submission]):
-    """The merged submissions and the recorded results, read one at a time; validated before the merge."""
+class EntryFiles:
+    """The files of entries, read one at a time, as pages need them."""
 
-    root: Path
+    submissions: Path
     data: Path
-    _read: dict[str, Submission] = field(default_factory=dict, repr=False)
-
-    def __getitem__(self, entry: str) -> Submission:
-        if entry not in self._read:
-            self._read[entry] = self._load(entry)
-        return self._read[entry]
-
-    def __contains__(self, entry: object) -> bool:
-        return self._path(str(entry)).is_file()
-
-    def __iter__(self) -> Iterator[str]:
-        return (path.stem for path in sorted(self.root.glob("*.json")))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
     def digest(self, entry: str) -> str:
         """Name the content of an entry's submission; empty where it has none."""
-        return hashlib.sha256(self._path(entry).read_bytes()).hexdigest() if entry in self else ""
+        path = self._path(entry)
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
     def load(self, entry: str) -> Mapping[str, str]:
         """Read an entry's kernels: key to source; empty where it has none."""
-        if entry not in self:
-            return {}
-        kernels: dict[str, str] = json.loads(self._path(entry).read_bytes())["kernels"]
+        path = self._path(entry)
+        kernels: dict[str, str] = json.loads(path.read_bytes())["kernels"] if path.is_file() else {}
         return kernels
 
     def result(self, board: str, entry: str) -> bytes:
@@ -108,38 +92,76 @@ class SubmissionFolder(Mapping[str, Submission]):
         return store.recorded_path(self.data, board, entry).read_bytes()
 
     def _path(self, entry: str) -> Path:
-        return self.root / f"{entry}.json"
-
-    def _load(self, entry: str) -> Submission:
-        raw = self._path(entry).read_bytes()
-        value = json.loads(raw)
-        keys = sorted(KernelKey.parse(key) for key in value["kernels"])
-        return Submission(
-            entry=entry,
-            sha256=hashlib.sha256(raw).hexdigest(),
-            metadata=value["metadata"],
-            kernels=LazyKernels(self._path(entry), keys),
-        )
+        return self.submissions / f"{entry}.json"
 
 
 def read_site(places: Places, config: SiteConfig) -> SiteData:
     """Read everything and aggregate it; raise StoreError where a result file is broken."""
-    folder = SubmissionFolder(places.submissions, places.data)
-    certificates = read_certificates(places.certificates)
-    boards = aggregate(store.recorded_results(places.data), folder, certificates)
+    with _without_collection():
+        certificates = read_certificates(places.certificates)
+        results, submissions = _read_entries(places, config.jobs)
+        boards = aggregate(results, submissions, certificates)
     problems = tuple(ProblemSet(places.problems))
     return SiteData(
         boards=boards,
         problems=problems,
-        kernels=folder,
+        kernels=EntryFiles(places.submissions, places.data),
         config=config,
         history=_read_history(places.data, boards),
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
         floors={gpu: _floors(gpu, problems) for gpu in {board.gpu for board in boards}},
         certificates=certificates,
-        notices=_read_notices(places.notices),
+        notices=_read_notices(places.data / "notices.json"),
         schemas={path.name: path.read_bytes() for path in sorted(SCHEMAS.glob("*.json"))},
     )
+
+
+def _read_entries(places: Places, jobs: int) -> tuple[list[ResultFile], dict[str, Submission]]:
+    """Read results and submissions, in processes of their own where there are many."""
+    paths = sorted((places.data / "results").glob("*/*.json"))
+    entries = sorted({path.stem for path in paths})
+    submitted = [
+        path for path in (places.submissions / f"{entry}.json" for entry in entries) if path.is_file()
+    ]
+    results = list(_spread(_read_result, paths, jobs))
+    submissions = {item.entry: item for item in _spread(DigestedSubmission.read, submitted, jobs)}
+    return results, submissions
+
+
+def _spread(read: Any, paths: list[Path], jobs: int) -> Iterator[Any]:
+    if jobs < 2 or len(paths) < 50 or sys.platform != "linux":
+        yield from map(read, paths)
+        return
+    with multiprocessing.get_context("fork").Pool(jobs, initializer=gc.disable) as pool:
+        yield from pool.imap(partial(read), paths, chunksize=8)
+
+
+def _read_result(path: Path) -> ResultFile:
+    """Read a recorded result; values that every row repeats are kept once."""
+    try:
+        data = json.loads(path.read_bytes())
+        for row in data["rows"]:
+            row.update({name: sys.intern(row[name]) for name in _REPEATED if name in row})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise store.StoreError(f"{path}: not a result file: {error}") from error
+    result = store.parse_result(data, path)
+    if (result.board, result.entry) != (path.parent.name, path.stem):
+        raise store.StoreError(
+            f"{path}: says it is {result.board}/{result.entry}; the path must say the same"
+        )
+    return result
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Switch the search for rubbish off: reading makes none, and looking for it takes a third of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _floors(gpu: str, problems: Iterable[Problem]) -> dict[str, float]:

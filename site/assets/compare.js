@@ -47,7 +47,7 @@ async function show() {
   const all = pairUp(left, right).filter((pair) => !fields.level.value || String(pair.level) === fields.level.value);
   const pairs = all.filter((pair) => !fields.outcome.value || pair.outcome === fields.outcome.value);
   byId("found").textContent = `${pairs.length} of ${all.length} problems`;
-  byId("result").replaceChildren(score(all, a, b), scatter(pairs, a, b), table(pairs, a, b));
+  byId("result").replaceChildren(el("div", { class: "versus" }, scatter(pairs, a, b), score(all, a, b)), table(pairs, a, b));
   sortable(byId("pairs"));
 }
 

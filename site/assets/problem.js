@@ -1,7 +1,7 @@
 // A problem's viewer: any kernel's code, its diff against the reference or another kernel, its log and its evidence.
 import { fetchJson, fetchText, kernelSource, rawResult } from "./data.js";
 import { drawDiff } from "./diff.js";
-import { byId, el } from "./dom.js";
+import { byId, el, root } from "./dom.js";
 import * as format from "./format.js";
 import { highlight } from "./highlight.js";
 import * as state from "./state.js";
@@ -90,21 +90,43 @@ function chosenRow() {
   }
 }
 
-function rowButtons() {
+async function showCode(board, entry) {
+  if (gpu.value !== board) {
+    gpu.value = board;
+    await loadBoard();
+  }
+  left.value = entry;
+  await show();
+  viewer.scrollIntoView();
+}
+
+function codeButton(board, entry, name) {
+  return el("td", {}, el("button", { type: "button", "aria-label": `Code of ${name}`, onclick: () => showCode(board, entry) }, "Show"));
+}
+
+function kernelRow(board, kernel, at) {
+  return el("tr", { "data-entry": kernel.entry }, el("td", { class: "n soft" }, String(at + 1)),
+    el("th", { scope: "row", class: "name" }, el("a", { href: `${root}entries/${board}/${kernel.entry}.html` }, kernel.display_name)),
+    el("td", {}, el("span", { class: `status ${kernel.status}` }, format.words[kernel.status])),
+    el("td", { class: `n ${kernel.speedup >= 1 ? "up" : ""}` }, format.speedup(kernel.speedup), el("small", {}, format.interval(kernel.speedup_ci95))),
+    el("td", { class: "n" }, format.ms(kernel.runtime_ms)), el("td", { class: "n" }, format.ms(kernel.reference_ms)), el("td", { class: "n" }, format.percent(kernel.floor_share)),
+    el("td", {}, (kernel.labels ?? []).flatMap((label) => [el("span", { class: "tag" }, label), " "])), codeButton(board, kernel.entry, kernel.display_name));
+}
+
+function tables() {
   for (const table of document.querySelectorAll("table.kernels")) {
     table.tHead.rows[0].append(el("th", { scope: "col" }, "Code"));
-    for (const row of table.tBodies[0].rows) {
-      const press = async () => {
-        if (gpu.value !== table.dataset.kernels) {
-          gpu.value = table.dataset.kernels;
-          await loadBoard();
-        }
-        left.value = row.dataset.entry;
-        await show();
-        viewer.scrollIntoView();
-      };
-      row.append(el("td", {}, el("button", { type: "button", "aria-label": `Code of ${row.cells[1].textContent}`, onclick: press }, "Show")));
-    }
+    for (const row of table.tBodies[0].rows) row.append(codeButton(table.dataset.kernels, row.dataset.entry, row.cells[1].textContent));
+  }
+  for (const link of document.querySelectorAll("[data-all]")) {
+    const board = link.dataset.all;
+    const button = el("button", { type: "button", onclick: async () => {
+      const all = (await fetchJson(`api/v1/problems/${board}/${problem}.json`)).kernels;
+      document.querySelector(`table.kernels[data-kernels="${CSS.escape(board)}"]`).tBodies[0].replaceChildren(...all.map((kernel, at) => kernelRow(board, kernel, at)));
+      button.remove();
+      chosenRow();
+    } }, "Show all");
+    link.after(" ", button);
   }
 }
 
@@ -115,7 +137,7 @@ if (gpu.value || gpu.options?.length) {
   const wanted = state.read("board");
   if (wanted && (!gpu.options || [...gpu.options].some((item) => item.value === wanted))) gpu.value = wanted;
   viewer.hidden = false;
-  rowButtons();
+  tables();
   gpu.addEventListener("change", loadBoard);
   for (const field of [left, right, changed]) field.addEventListener("change", show);
   loadBoard().then(() => { if (location.hash === "#code") viewer.scrollIntoView(); });
