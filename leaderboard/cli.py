@@ -13,6 +13,7 @@ COMMAND_MODULES = (
     "doctor",
     "demo",
     "plan",
+    "build",
     "site",
     "evaluate",
     "record",
@@ -20,6 +21,7 @@ COMMAND_MODULES = (
     "pack",
     "analyze",
     "standings",
+    "problems",
     "ci",
 )
 

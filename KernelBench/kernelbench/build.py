@@ -223,7 +223,7 @@ class Builder:
         elif not error or any((work / COLLECTED).glob("*/*.so")):
             built = replace(built, status=BuildStatus.BUILT)
         else:
-            built = replace(built, message="the source could not be executed without a GPU")
+            return replace(built, message="the source could not be executed without a GPU")
         try:
             summary = {**asdict(built), "cache": None}
             folder = self._store.publish(name, work / COLLECTED, uid or os.getuid(), summary)

@@ -1,0 +1,96 @@
+"""`kbl build`: compiles the kernels of submissions before they are judged, without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaderboard.commands.evaluate import selection_of
+
+if TYPE_CHECKING:
+    from kernelbench.jobs import Job
+    from kernelbench.problems import ProblemSet
+
+    from leaderboard.build import KernelBuild
+    from leaderboard.plan import Selection
+
+_SHOWN_LOG_CHARACTERS = 3000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("build")(build_command)
+
+
+def build_command(  # noqa: PLR0913  # one option a choice
+    paths: Annotated[list[Path], typer.Argument(help="Submission files.")],
+    *,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Builds at a time.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder of finished builds.")] = None,
+    arch: Annotated[str | None, typer.Option(help="Target, such as 9.0a; this machine's GPU.")] = None,
+    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
+    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
+    sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds a build may take.")] = 600.0,
+    logs: Annotated[bool, typer.Option(help="Print the compiler's words for what failed.")] = True,
+) -> None:
+    """Compile what needs compiling; what is in the cache already is not built again.
+
+    Exit status: 0 all that needs building is built, 1 a kernel does not compile, 2 the command cannot start.
+    """
+    from kernelbench.build import Builder
+    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+
+    from leaderboard.build import build_all, summary_table
+
+    try:
+        problem_set = ProblemSet(problems or DEFAULT_ROOT)
+        selection = selection_of(level, only, sample)
+        with Builder(cache_root=cache, workers=jobs, arch=arch, timeout_s=timeout) as builder:
+            sizes = "full" if builder.arch else "reduced"
+            wanted = [each for path in paths for each in _jobs(path, problem_set, selection, sizes)]
+            builds = build_all(builder, wanted, _Lines(len(wanted)).show)
+    except (ValueError, OSError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    failed = [build for build in builds if build.is_failed]
+    for build in failed if logs else []:
+        typer.echo(f"\n{build.entry} {build.key}: {build.message}\n{build.log[-_SHOWN_LOG_CHARACTERS:]}")
+    typer.echo("\n" + summary_table(builds))
+    raise typer.Exit(1 if failed else 0)
+
+
+def _jobs(path: Path, problem_set: ProblemSet, selection: Selection, sizes: str) -> Iterator[tuple[str, Job]]:
+    """Read a submission's kernels as jobs; those for problems that the set lacks are left out."""
+    from kernelbench.jobs import Job
+
+    from leaderboard.evaluate import load_problems
+    from leaderboard.submission import load
+
+    submission = load(path)
+    wanted = {key: source for key, source in sorted(submission.kernels.items()) if selection.wants(key)}
+    known = load_problems(problem_set, wanted, "full" if sizes == "full" else "reduced")
+    for key, source in wanted.items():
+        if (key.level, key.problem_id) in known:
+            yield path.stem, Job(key=key, source=source, problem=known[key.level, key.problem_id])
+
+
+class _Lines:
+    """A line for each kernel as its build ends, on standard error."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+
+    def show(self, build: KernelBuild) -> None:
+        self._done += 1
+        if build.status == "not_needed":
+            return
+        how = "from the cache" if build.reused else f"{build.seconds:.1f} s"
+        place = f"{build.key.level}/{build.key.problem_id}"
+        line = f"[{self._done}/{self._total}] {build.entry} {place} {'+'.join(build.backends)}"
+        typer.echo(f"{line}: {build.status}, {how}{': ' if build.message else ''}{build.message}", err=True)
