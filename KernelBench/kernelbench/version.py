@@ -15,6 +15,8 @@ _NOT_JUDGING = {
     "compat.py",
     "figures.py",
     "problem_check.py",
+    "problem_forward.py",
+    "problem_runs.py",
     "scores.py",
     "static_check.py",
 }

@@ -1,0 +1,185 @@
+"""`kbl problems`: lists and shows the problem set, and proves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from kernelbench.problem_check import Check, Finding
+    from kernelbench.problems import Problem
+
+problems_app = typer.Typer(no_args_is_help=True, help="List, show and prove the problem set.")
+
+Root = Annotated[
+    Path | None, typer.Option(help="Folder with level1/, level2/, …; this project's by default.")
+]
+Levels = Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")]
+Only = Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command with its subcommands."""
+    app.add_typer(problems_app, name="problems")
+
+
+@problems_app.command("list")
+def list_command(*, root: Root = None, level: Levels = None, only: Only = "") -> None:
+    """List problems: place, name and the start of the digest that results carry."""
+    for problem in _chosen(root, level, only):
+        typer.echo(f"{problem.level}/{problem.problem_id}\t{problem.name}\t{problem.sha256[:12]}")
+
+
+@problems_app.command("show")
+def show_command(
+    place: Annotated[str, typer.Argument(help="1/19, or a name such as 19_ReLU.")],
+    *,
+    root: Root = None,
+    reduced: Annotated[bool, typer.Option("--reduced", help="At the size a CPU can run.")] = False,
+) -> None:
+    """Print the source of one problem."""
+    from kernelbench.problems import DEFAULT_ROOT, ProblemSet, read_sizes
+
+    from leaderboard.plan import parse_problem_list
+
+    problem_set = ProblemSet(root or DEFAULT_ROOT)
+    try:
+        if place.replace("/", "").isdecimal():
+            (key,) = parse_problem_list(place)
+            problem = problem_set.load(*key)
+        else:
+            problem = problem_set.find(place)
+    except (KeyError, ValueError) as error:
+        raise _failed(str(error.args[0])) from error
+    typer.echo((problem.reduced(read_sizes()) if reduced else problem).sized_source, nl=False)
+
+
+@problems_app.command("check")
+def check_command(  # noqa: PLR0913  # one option a choice
+    *,
+    root: Root = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Another folder of the layout, to prove equal to.")
+    ] = None,
+    level: Levels = None,
+    only: Only = "",
+    jobs: Annotated[int, typer.Option(help="Problems at once, on the CPU.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu proves values; cuda sees that problems run.")] = "cpu",
+    sizes: Annotated[str, typer.Option(help="auto, full or reduced; auto reduces on the CPU.")] = "auto",
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Keep the digests of what holds in KernelBench/proven.json.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write what was found as JSON.")] = None,
+) -> None:
+    """Prove problems: on the CPU their weights, inputs and outputs; on a GPU that full sizes run.
+
+    On the CPU sizes are reduced, and shapes are also checked at full size without memory for them.
+    With --device cuda or --sizes full each problem runs once, and time and peak memory are shown.
+    Exit status: 0 all hold, 1 one does not, 2 the command cannot start.
+    """
+    if device not in ("cpu", "cuda") or sizes not in ("auto", "full", "reduced"):
+        raise _failed("--device must be cpu or cuda, --sizes auto, full or reduced", 2)
+    try:
+        problems = _chosen(root, level, only)
+        if device == "cuda" or sizes == "full":
+            fine = _check_forward(problems, device, reduced=sizes == "reduced", out=out)
+        else:
+            findings = _check_values(problems, _check(against), jobs, out)
+            fine = all(finding.holds or finding.skipped for finding in findings)
+            if prove and against is None:
+                _keep_proven(problems, findings)
+    except (OSError, ValueError) as error:
+        raise _failed(str(error), 2) from error
+    raise typer.Exit(0 if fine else 1)
+
+
+def _check(against: Path | None) -> Check:
+    from kernelbench.problem_check import fingerprint_check, twin_check
+    from kernelbench.problems import ProblemSet, read_sizes
+
+    if against is None:
+        return fingerprint_check(read_sizes())
+    return twin_check(list(ProblemSet(against)), read_sizes())
+
+
+def _check_values(problems: Sequence[Problem], check: Check, jobs: int, out: Path | None) -> list[Finding]:
+    from kernelbench.problem_check import check_all
+
+    findings = []
+    for finding in check_all(problems, check, jobs):
+        findings.append(finding)
+        for line in _said(finding):
+            typer.echo(line)
+    _write(out, (asdict(finding) for finding in findings))
+    hold = sum(finding.holds for finding in findings)
+    skipped = sum(bool(finding.skipped) for finding in findings)
+    typer.echo(f"{hold} of {len(findings)} problems hold" + (f", {skipped} were not run" if skipped else ""))
+    return findings
+
+
+def _check_forward(problems: Sequence[Problem], device: str, *, reduced: bool, out: Path | None) -> bool:
+    from kernelbench.problem_check import read_fingerprints
+    from kernelbench.problem_forward import forward_once
+    from kernelbench.problems import read_sizes
+
+    table, fingerprints = read_sizes(), read_fingerprints()
+    forwards: list[dict[str, Any]] = []
+    for problem in problems:
+        forward = forward_once(problem.reduced(table) if reduced else problem, device)
+        facts = {} if reduced else fingerprints.get(forward.problem, {})
+        fits = bool(forward.finite) and forward.outputs == facts.get("full_outputs", forward.outputs)
+        forwards.append({**asdict(forward), "holds": fits})
+        found = forward.error or f"{forward.seconds} s, {forward.peak_memory_gb} GB"
+        typer.echo(f"{forward.problem}: {'holds' if fits else 'does not hold'}: {found}")
+        _write(out, forwards)
+    fine = sum(item["holds"] for item in forwards)
+    typer.echo(f"{fine} of {len(problems)} problems hold")
+    return bool(fine == len(problems))
+
+
+def _keep_proven(problems: Sequence[Problem], findings: Sequence[Finding]) -> None:
+    from kernelbench.problem_check import PROVEN, dump_proven, read_proven
+
+    from leaderboard.store import write_atomically
+
+    digests = {f"{problem.level}_{problem.problem_id}": problem.sha256 for problem in problems}
+    new = {finding.problem: digests[finding.problem] for finding in findings if finding.holds}
+    write_atomically(PROVEN, dump_proven({**read_proven(), **new}))
+
+
+def _said(finding: Finding) -> Iterable[str]:
+    if finding.skipped:
+        yield f"{finding.problem}: not run: {finding.skipped}"
+    for mistake in finding.mistakes:
+        yield f"{finding.problem}: {mistake}"
+
+
+def _write(out: Path | None, values: Iterable[dict[str, Any]]) -> None:
+    from leaderboard.store import write_atomically
+
+    if out is not None:
+        write_atomically(out, json.dumps({"problems": list(values)}, indent=1) + "\n")
+
+
+def _chosen(root: Path | None, level: Iterable[int] | None, only: str) -> list[Problem]:
+    from kernelbench.keys import KernelKey
+    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+
+    from leaderboard.commands.evaluate import selection_of
+
+    selection = selection_of(level, only, None)
+    return [
+        problem
+        for problem in ProblemSet(root or DEFAULT_ROOT)
+        if selection.wants(KernelKey(problem.level, problem.problem_id))
+    ]
+
+
+def _failed(message: str, status: int = 1) -> typer.Exit:
+    typer.echo(f"error: {message}", err=True)
+    return typer.Exit(status)
