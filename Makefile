@@ -37,6 +37,12 @@ format: $(DEVELOPMENT)  ## Bring the code into its format
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format $(FORMATTED)
 
+site: $(RUNTIME)  ## Build the site from the recorded results into build/site
+	$(BIN)/kbl site build
+
+redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest kernel
+	$(BIN)/python -m pytest tests/test_redteam.py
+
 lock: $(DEVELOPMENT)  ## Write requirements.lock from what .venv holds
 	@{ echo "# Written by make lock; constraints for every extra and group of pyproject.toml."; \
 	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' | LC_ALL=C sort -f; } > requirements.lock.new
