@@ -40,6 +40,9 @@ format: $(DEVELOPMENT)  ## Bring the code into its format
 site: $(RUNTIME)  ## Build the site from the recorded results into build/site
 	$(BIN)/kbl site build
 
+check-problems: $(RUNTIME)  ## Prove the problem set: weights, inputs and outputs of every problem
+	$(BIN)/kbl problems check --jobs $(WORKERS)
+
 redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest kernel
 	$(BIN)/python -m pytest tests/test_redteam.py
 
