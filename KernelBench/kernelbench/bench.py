@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 import secrets
-import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -33,6 +34,9 @@ MAX_SETS = 256
 SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
 """Inputs and outputs of one batch take at most this much on each side; a batch of one call may take more."""
 
+MIN_CORES = 4
+"""With fewer processor cores nobody is kept to one of them."""
+
 REFERENCE_TIMEOUT_S = 300.0
 
 
@@ -50,7 +54,6 @@ class Side:
     process: RunnerProcess
     buffers: dict[str, memory.SharedBuffer]
     trusted: bool = False
-    idle_ms: list[float] = field(default_factory=list)
 
     def ask(self, op: Op, timeout_s: float, *, fds: tuple[int, ...] = (), **facts: Any) -> Reply:
         """Send a request and wait for its answer."""
@@ -94,6 +97,7 @@ class Bench:
         self.weight_seed = secrets.randbits(60)
         self.init = self.source.init_arguments()
         self.place = "device"
+        self.core = launch_core(settings.device)
         self.reference = Side(process=reference, buffers={}, trusted=True)
         self.candidate_buffers: dict[str, memory.SharedBuffer] = {}
         self.floors: dict[str, float] = {}
@@ -157,7 +161,7 @@ class Bench:
         return self.floors[distribution]
 
     def tolerance(self, expected: torch.Tensor, distribution: str) -> compare.Tolerance:
-        """The tolerance at scale 1: KernelBench's in plain trials, relative to the output's size elsewhere."""
+        """The tolerance at scale 1: KernelBench's in plain trials, relative to the output elsewhere."""
         base = compare.TOLERANCES[self.settings.precision]
         size = compare.root_mean_square(expected) if distribution != "plain" else 0.0
         return compare.Tolerance(absolute=base * size if size > 0 else base, relative=base)
@@ -206,7 +210,7 @@ class Bench:
         return side
 
     def align(self, side: Side, timeout_s: float) -> str:
-        """Give the candidate the reference's weights: they were equal, are loaded, or are unlike in name or shape."""
+        """Give the candidate the reference's weights: `equal` before, `loaded`, or `unlike` in name or shape."""
         if self.table:
             ours, theirs = self.reference.buffers["state"], side.buffers["state"]
             ours.refresh()
@@ -215,11 +219,9 @@ class Bench:
             self.settle()
         return side.ask(Op.STATE, timeout_s, action="load", table=self.table).text
 
-    def run_batch(
-        self, side: Side, order: list[int], seed: int, timeout_s: float, *, keep: bool = True
-    ) -> tuple[float, float]:
+    def run_batch(self, side: Side, order: list[int], seed: int, timeout_s: float) -> tuple[float, float]:
         """Time a batch of calls: milliseconds by our clock and by the side's own."""
-        ready = side.ask(Op.BATCH, timeout_s, order=order, seed=seed, keep=keep)
+        ready = side.ask(Op.BATCH, timeout_s, order=order, seed=seed, core=self.core)
         if ready.op is not Op.READY:
             raise RunFailed("ProtocolViolation", f"expected READY, got {ready.op.name}")
         self.settle()
@@ -229,19 +231,14 @@ class Bench:
         elapsed_ms = (time.perf_counter() - start) * 1e3
         if done.count != len(order):
             raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
-        return elapsed_ms, done.number
+        return elapsed_ms, max(done.number, 0.0)
 
-    def per_call(self, side: Side, order: list[int], seed: int, timeout_s: float) -> tuple[float, float]:
-        """Milliseconds a call by our clock, less what an empty batch takes, and by the side's own clock.
-
-        A first empty batch is not counted: it brings the side's context back onto the device.
-        """
-        self.run_batch(side, [], seed, timeout_s)
-        idle, _ = self.run_batch(side, [], seed, timeout_s)
-        side.idle_ms.append(idle)
-        elapsed, claimed = self.run_batch(side, order, seed, timeout_s)
-        idle = statistics.median(side.idle_ms[-9:])
-        return max(elapsed - idle, 1e-6) / len(order), max(claimed, 0.0) / len(order)
+    def device_memory_gb(self) -> float | None:
+        """What everything on the device holds now, both sides and the oracle together, in GiB."""
+        if self.device != "cuda":
+            return None
+        free, total = torch.cuda.mem_get_info()
+        return (total - free) / 2**30
 
     def settle(self) -> None:
         """Wait until the oracle's own work on the device is done."""
@@ -274,11 +271,14 @@ class Bench:
         sizes = [leaf_bytes(leaf) for leaf in self.output_leaves]
         self.output_offsets, self.output_bytes = memory.layout(sizes)
         self._share("outputs", self.output_bytes)
-        self._choose_sets(self._estimate_ms())
-        self.floors, self.skipped = {}, set()
+        self._choose_sets(self._alone_ms())
+        self.alone_ms = self._alone_ms()
 
-    def _estimate_ms(self) -> float:
-        return min(self.run_batch(self.reference, [0], 0, REFERENCE_TIMEOUT_S)[1] for _ in range(3))
+    def _alone_ms(self) -> float:
+        """Milliseconds a call of the reference takes while no candidate is there."""
+        order = list(range(self.sets))
+        runs = [self.run_batch(self.reference, order, 0, REFERENCE_TIMEOUT_S)[1] for _ in range(4)]
+        return min(runs[1:]) / self.sets
 
     def _choose_sets(self, estimate_ms: float) -> None:
         wanted = math.ceil(BATCH_MS[self.device] / max(estimate_ms, 1e-3))
@@ -317,9 +317,19 @@ class Bench:
             self.ask_reference(Op.STATE, action="export", table=table)
 
 
+@cache
+def launch_core(device: str) -> int | None:
+    """The processor core from which both sides launch work; the oracle keeps to the others of its share."""
+    cores = sorted(os.sched_getaffinity(0))
+    if device != "cuda" or len(cores) < MIN_CORES:
+        return None
+    os.sched_setaffinity(0, set(cores[MIN_CORES // 2 :]))
+    return cores[0]
+
+
 def leaf_bytes(leaf: Leaf) -> int:
     """Bytes of an output."""
-    return torch.Size(leaf.shape).numel() * getattr(torch, leaf.dtype).itemsize
+    return torch.Size(leaf.shape).numel() * int(getattr(torch, leaf.dtype).itemsize)
 
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -21,7 +21,7 @@ def batch_clock(device: str, run: Callable[[], list[Any]]) -> tuple[list[Any], f
         start = time.perf_counter()
         outputs = run()
         return outputs, (time.perf_counter() - start) * 1e3
-    before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    before, after = _event(), _event()
     before.record()
     outputs = run()
     after.record()
@@ -48,12 +48,16 @@ def time_calls(device: str, call: Callable[[], Any], method: str, warmups: int, 
 def _time_by_events(device: str, call: Callable[[], Any]) -> float:
     _wait(device)
     torch.empty(_FLUSH_BYTES // 8, dtype=torch.int64, device=device).fill_(42)
-    before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    before, after = _event(), _event()
     before.record()
     call()
     after.record()
     _wait(device)
-    return before.elapsed_time(after)
+    return float(before.elapsed_time(after))
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
 def _time_by_host(device: str, call: Callable[[], Any]) -> float:

@@ -109,7 +109,7 @@ class Channel:
             raise ChannelClosed("the process is gone") from error
 
     def listen(self) -> tuple[Op, dict[str, Any], list[int]]:
-        """Wait for a request: used on the model's side. Gives the operation, its facts and file descriptors."""
+        """Wait for a request, on the model's side; give its operation, facts and file descriptors."""
         first, fds, _, _ = socket.recv_fds(self._sock, 1, 4)
         if not first:
             raise ChannelClosed("the oracle is gone")
@@ -125,7 +125,7 @@ class Channel:
         self._sock.sendall(_HEADER.pack(reply.op, len(payload), self._sequence) + payload)
 
     def receive(self, timeout_s: float, *, spin: bool = False) -> Reply:
-        """Wait for the answer to the last request. With `spin` the processor stays awake, for the clock's sake.
+        """Wait for the answer to the last request; with `spin` the processor stays awake, for the clock.
 
         Raises Overdue, ChannelClosed, or ProtocolError where the bytes are not an answer to it.
         """

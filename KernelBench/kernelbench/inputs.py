@@ -84,7 +84,7 @@ class InputSource:
         self.leaves = [self._describe(value) for value in drawn]
 
     def init_arguments(self) -> str:
-        """The constructor's arguments as a literal, or the source that makes them where they are no literal."""
+        """The constructor's arguments as a literal, or the source that makes them where they are none."""
         text = repr(list(self.module.get_init_inputs()))
         try:
             ast.literal_eval(text)

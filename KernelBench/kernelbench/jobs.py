@@ -15,7 +15,7 @@ from kernelbench.rows import Environment, Profile, Row, Sizes
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How kernels are judged. `device` is `cuda` or `cpu`; `precision` is fp32, fp16 or bf16; seconds a kernel."""
+    """How kernels are judged: on `cuda` or `cpu`, in fp32, fp16 or bf16; times are seconds a kernel."""
 
     profile: Profile = "ranked"
     sizes: Sizes = "full"

@@ -161,7 +161,9 @@ def _try_trials(hearing: Hearing) -> None:
         try:
             _plain_trials(hearing)
         except Ruled as again:
-            again.message += "; its parameters do not match the reference's by name and shape, so weights could not be copied"
+            again.message += (
+                "; its parameters are not named and shaped as the reference's: no weights were copied"
+            )
             raise
 
 
@@ -293,7 +295,11 @@ def _measured(hearing: Hearing) -> dict[str, Any]:
         found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
     hearing.mark(f"timing, {len(found.rounds)} rounds of {found.calls}")
     hearing.labels += found.labels
-    values: dict[str, Any] = {"status": Status.CORRECT, **found.fields()}
+    values: dict[str, Any] = {
+        "status": Status.CORRECT,
+        **found.fields(),
+        "peak_memory_gb": bench.device_memory_gb(),
+    }
     if found.suspicion and "clocks" not in bench.settings.switched_off:
         name, message = found.suspicion
         values |= {

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Oracle:
-    """What is kept from job to job: the zygote, the reference's process, the bench, a process that stands by."""
+    """What is kept from job to job: zygote, reference, bench, and a process that stands by."""
 
     def __init__(self, settings: Settings, zygote: Zygote) -> None:
         self.settings = settings
@@ -157,7 +157,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
     home = Home(device=settings.device, threads=threads, memory_bytes=int(settings.memory_gb * 2**30))
     with Zygote(home) as zygote:
         if settings.device == "cuda":
-            torch.cuda.init()
+            torch.cuda.init()  # type: ignore[no-untyped-call]
         torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
         oracle = Oracle(settings, zygote)

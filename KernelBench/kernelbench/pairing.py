@@ -19,18 +19,27 @@ MIN_ROUNDS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Milliseconds a call in one round, by the oracle's clock, with each side's own claim beside it."""
+    """Milliseconds a call in one round: by each side's own clock, and by the oracle's with its overhead."""
 
     reference_ms: float
     candidate_ms: float
-    reference_claim_ms: float
-    candidate_claim_ms: float
+    reference_wall_ms: float
+    candidate_wall_ms: float
 
 
 def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:
     """The median of the rounds' ratios, and an interval that holds the true median in 95 % of cases."""
     ratios = [r.reference_ms / r.candidate_ms for r in rounds]
     return statistics.median(ratios), median_interval(ratios)
+
+
+def oracle_ms(rounds: Sequence[Round]) -> float:
+    """The candidate's milliseconds a call by the oracle's clock.
+
+    What a round trip adds is known from the reference, whose own clock is trusted.
+    """
+    overhead = statistics.median(r.reference_wall_ms - r.reference_ms for r in rounds)
+    return statistics.median(r.candidate_wall_ms for r in rounds) - overhead
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:

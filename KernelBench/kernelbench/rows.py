@@ -1,4 +1,4 @@
-"""What an evaluation says about one kernel, and the file that holds it. Pure records: no measuring, no torch."""
+"""What an evaluation says about one kernel, and the file that holds it. Pure records; no torch."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Give the row as plain JSON values, without the fields that say nothing."""
-        values = {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, (), "")}
+        values = {
+            name: value for name, value in dataclasses.asdict(self).items() if value not in (None, (), "")
+        }
         return {**values, "key": str(self.key), "status": self.status.value}
 
     @classmethod
@@ -191,5 +193,5 @@ class ResultFile:
 
 
 def board_name(gpu: str, sizes: Sizes) -> str:
-    """Name the board: `H200`, or `CPU-reduced` for reduced sizes, which never share a board with full ones."""
+    """Name the board: `H200`, or `CPU-reduced`; reduced sizes never share a board with full ones."""
     return gpu if sizes == "full" else f"{gpu}-{sizes}"

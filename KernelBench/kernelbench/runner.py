@@ -11,6 +11,7 @@ import ctypes
 import gc
 import importlib.util
 import itertools
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -33,7 +34,7 @@ class Runner:
     """One model and its buffers. Each public method answers one operation of `frames.Op`."""
 
     def __init__(
-        self, channel: Channel, device: str, *, extensions: Callable[[], None] | None = None
+        self, channel: Channel, device: str, *, extensions: Callable[[], object] | None = None
     ) -> None:
         self.channel = channel
         self.device = device
@@ -142,9 +143,15 @@ class Runner:
             op=Op.DONE, count=self._peak_bytes(), leaves=tuple(_claim(x) for x in leaves), text=structure
         )
 
-    def batch(self, order: list[int], seed: int, keep: bool) -> Reply:
-        """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds."""
+    def batch(self, order: list[int], seed: int, core: int | None) -> Reply:
+        """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds.
+
+        Both sides launch from the same processor core, so that launch-bound models compare fairly.
+        """
         self.outputs = []
+        cores = os.sched_getaffinity(0)
+        if core is not None:
+            os.sched_setaffinity(0, {core})
         self.buffers["inputs"].refresh()
         torch.manual_seed(seed)
         self._synchronize()
@@ -159,7 +166,8 @@ class Runner:
         with torch.no_grad():
             outputs, claimed_ms = batch_clock(self.device, lambda: [model(*sets[at]) for at in order])
         reply = Reply(op=Op.DONE, number=claimed_ms, count=len(outputs))
-        self.outputs = outputs if keep else []
+        self.outputs = outputs
+        os.sched_setaffinity(0, cores)
         gc.enable()
         return reply
 

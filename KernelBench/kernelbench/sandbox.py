@@ -56,6 +56,20 @@ class Cell:
     environment: Mapping[str, str] | None = None
 
 
+def _private_folders(home: Path) -> dict[str, str]:
+    """Point everything that keeps files at the private home; some libraries fixed theirs when imported."""
+    return {
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "TRITON_HOME": str(home),
+        "TRITON_CACHE_DIR": str(home / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
+        "TORCH_EXTENSIONS_DIR": str(home / "extensions"),
+        "CUDA_CACHE_PATH": str(home / "cuda"),
+    }
+
+
 def enter_pid_namespace() -> bool:
     """Make the next forked child the first process of a pid namespace: its death ends all others there.
 
@@ -98,7 +112,7 @@ def confine(cell: Cell) -> list[str]:
         walls.append("seccomp")
     os.chdir(home)
     os.environ.clear()
-    os.environ.update({**(cell.environment or {}), "HOME": str(home), "TMPDIR": str(home)})
+    os.environ.update({**(cell.environment or {}), **_private_folders(home)})
     return sorted(walls)
 
 
@@ -161,7 +175,7 @@ def _set_limits(limits: Limits) -> None:
 
 
 def _private_mounts(cell: Cell) -> None:
-    """Give fresh temporary folders, keep the folders named, and open the way to those behind closed parents."""
+    """Give fresh temporary folders; keep the folders named, also those behind closed parents."""
     _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
     kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY), True) for path in cell.writable]
     kept += [(p, os.open(p, os.O_PATH | os.O_DIRECTORY), False) for p in cell.readable if p.is_dir()]

@@ -45,7 +45,7 @@ def main(control_fd: int) -> None:
 
 
 def _preload() -> None:
-    import torch  # noqa: F401 (the point of this process)
+    import torch
     import torch.utils.cpp_extension  # noqa: F401
 
     from kernelbench import extensions, runner  # noqa: F401
@@ -117,7 +117,7 @@ def _become_runner(request: dict[str, Any], fds: list[int], walls: list[str]) ->
     sys.stderr.write(f"walls: {' '.join(walls)}\n")
     sys.stderr.flush()
     torch.set_num_threads(request["threads"])
-    install: Callable[[], None] | None = None
+    install: Callable[[], object] | None = None
     if request["confine"]:
         install = lambda: extensions.install(cache, Path.cwd() / "extensions")  # noqa: E731
     Runner(Channel(socket.socket(fileno=channel_fd)), request["device"], extensions=install).serve()

@@ -1,1 +1,1 @@
-"""The engines: where an evaluation runs. Each module here holds one implementation of `kernelbench.jobs.Engine`."""
+"""The engines: where an evaluation runs. Each module holds an implementation of `kernelbench.jobs.Engine`."""

@@ -23,7 +23,7 @@ from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.version import evaluator_sha256
 
 PREPARATION_S = 600.0
-"""Seconds that the oracle may take beyond the candidate's own time: the reference, warming up, cleaning up."""
+"""Seconds that the oracle may take beyond the candidate's own time: for the reference, warming up."""
 
 
 class LocalEngine:
@@ -43,8 +43,8 @@ class LocalEngine:
         verdicts: queue.Queue[Verdict | BaseException | None] = queue.Queue()
         with Builder(cache_root=self._cache, timeout_s=settings.build_timeout_s) as builder:
             threads = [
-                threading.Thread(target=_serve, args=(device, work, settings, verdicts), daemon=True)
-                for device in devices
+                threading.Thread(target=_serve, args=(device, cores, work, settings, verdicts), daemon=True)
+                for device, cores in zip(devices, _shares(len(devices)), strict=True)
             ]
             for thread in threads:
                 thread.start()
@@ -76,7 +76,7 @@ class LocalEngine:
         return [str(index) for index in range(_gpu_count())]
 
     def _build(self, builder: Builder, jobs: Sequence[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
-        """Hand jobs on as soon as what they need is built; what does not compile is ruled without a device."""
+        """Hand jobs on once what they need is built; what does not compile is ruled without a device."""
         pending: dict[Future[Built], Job] = {builder.submit(job): job for job in jobs}
         waiting = set(pending)
         while waiting:
@@ -136,7 +136,7 @@ class _Work:
 class _OracleProcess:
     """An oracle on one device, spoken to in lines of JSON."""
 
-    def __init__(self, device: str, settings: Settings) -> None:
+    def __init__(self, device: str, settings: Settings, cores: Sequence[int] = ()) -> None:
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         if device:
@@ -147,6 +147,8 @@ class _OracleProcess:
             stdout=subprocess.PIPE,
             env=environment,
         )
+        if cores:
+            os.sched_setaffinity(self._process.pid, cores)
         self._buffer = b""
         self.send(asdict(settings))
 
@@ -188,44 +190,80 @@ class _OracleProcess:
             self._process.wait()
 
 
-def _serve(device: str, work: _Work, settings: Settings, verdicts: queue.Queue[Any]) -> None:
-    """Keep one device busy until no job is left. The oracle holds a job and knows the next one."""
-    from kernelbench.oracle import job_to_json  # (needs torch, which the engine's importers may lack)
+def _shares(count: int) -> list[list[int]]:
+    """Divide the processor cores among the oracles, so that none launches from another's."""
+    cores = sorted(os.sched_getaffinity(0))
+    size = len(cores) // count
+    return [cores[at * size : (at + 1) * size] for at in range(count)]
 
-    oracle: _OracleProcess | None = None
-    held: deque[tuple[Job, Path | None]] = deque()
-    lost: set[str] = set()
+
+def _serve(
+    device: str, cores: Sequence[int], work: _Work, settings: Settings, verdicts: queue.Queue[Any]
+) -> None:
+    """Keep one device busy until no job is left, then say so with None; a fault of ours is handed on."""
     try:
-        while True:
-            while len(held) < 2:
-                problem = held[-1][0].problem.sha256 if held else ""
-                job = work.take(problem, wait=not held)
-                if job is None:
-                    break
-                held.append(job)
-                if oracle is not None:
-                    oracle.send(job_to_json(*job))
-            if not held:
-                break
-            if oracle is None:
-                oracle = _OracleProcess(device, settings)
-                for each in held:
-                    oracle.send(job_to_json(*each))
-            answer = oracle.receive(settings.timeout_s + PREPARATION_S)
-            key = str(held[0][0].key)
-            if answer is None:
-                oracle.close(kill=True)
-                oracle = None
-                if key not in lost:
-                    lost.add(key)
-                    continue
-            verdicts.put(_verdict(held.popleft()[0], answer))
+        for verdict in _Attendant(device, cores, work, settings).verdicts():
+            verdicts.put(verdict)
     except Exception as error:  # noqa: BLE001 (raised again in the caller's thread)
         verdicts.put(error)
-    finally:
-        if oracle is not None:
-            oracle.close()
     verdicts.put(None)
+
+
+class _Attendant:
+    """Feeds one oracle: it holds a job and knows the next one. A lost oracle is replaced, a job tried twice."""
+
+    def __init__(self, device: str, cores: Sequence[int], work: _Work, settings: Settings) -> None:
+        self._device, self._cores, self._work, self._settings = device, cores, work, settings
+        self._oracle: _OracleProcess | None = None
+        self._held: deque[tuple[Job, Path | None]] = deque()
+        self._lost: set[str] = set()
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Give verdicts until no job is left."""
+        try:
+            while self._fill():
+                oracle = self._ready_oracle()
+                answer = oracle.receive(self._settings.timeout_s + PREPARATION_S)
+                if answer is None and self._give_up_oracle():
+                    continue
+                yield _verdict(self._held.popleft()[0], answer)
+        finally:
+            if self._oracle is not None:
+                self._oracle.close()
+
+    def _fill(self) -> bool:
+        while len(self._held) < 2:
+            problem = self._held[-1][0].problem.sha256 if self._held else ""
+            taken = self._work.take(problem, wait=not self._held)
+            if taken is None:
+                break
+            self._held.append(taken)
+            if self._oracle is not None:
+                self._send(taken)
+        return bool(self._held)
+
+    def _ready_oracle(self) -> _OracleProcess:
+        if self._oracle is None:
+            self._oracle = _OracleProcess(self._device, self._settings, self._cores)
+            for each in self._held:
+                self._send(each)
+        return self._oracle
+
+    def _give_up_oracle(self) -> bool:
+        """End an oracle that died or hangs; say whether its job is tried once more."""
+        if self._oracle is not None:
+            self._oracle.close(kill=True)
+            self._oracle = None
+        key = str(self._held[0][0].key)
+        again = key not in self._lost
+        self._lost.add(key)
+        return again
+
+    def _send(self, item: tuple[Job, Path | None]) -> None:
+        from kernelbench.oracle import job_to_json  # (needs torch, which the engine's importers may lack)
+
+        if self._oracle is not None:
+            self._oracle.send(job_to_json(*item))
 
 
 def _gpu_count() -> int:
