@@ -1,0 +1,12 @@
+"""Integers out."""
+
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x):
+        return x.max(self.dim).indices

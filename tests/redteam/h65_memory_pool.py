@@ -1,0 +1,24 @@
+"""A memory pool of its own on the current stream."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    tl.store(y + at, tl.where(value < 0.0, 0.0, value), mask=at < n)
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool = torch.cuda.MemPool()
+
+    def forward(self, x):
+        with torch.cuda.use_mem_pool(self.pool):
+            y = torch.empty_like(x)
+        relu[(triton.cdiv(x.numel(), 4096),)](x, y, x.numel(), BLOCK=4096)
+        return y
