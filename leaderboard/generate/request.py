@@ -50,7 +50,7 @@ class Request:
     custom_prompt: str = ""
     prompts_file: Path | None = None
     hardware: str = ""
-    temperature: float = 0.0
+    temperature: float | None = 0.0
     max_tokens: int = 0
     parameter: Sequence[str] = ()
     price: str = ""
@@ -105,7 +105,7 @@ class Request:
         )
 
     def _parameters(self) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"temperature": self.temperature}
+        parameters: dict[str, Any] = {} if self.temperature is None else {"temperature": self.temperature}
         if self.max_tokens:
             parameters["max_tokens"] = self.max_tokens
         for text in self.parameter:

@@ -1,0 +1,1 @@
+"""KernelBench's own command lines, one module a script: its options, with our stages behind them."""

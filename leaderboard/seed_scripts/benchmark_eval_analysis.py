@@ -1,0 +1,102 @@
+"""`benchmark_eval_analysis`: KernelBench's figures for one run, printed and written as its analysis file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from kernelbench.compat import (
+    EvalResults,
+    RunAnalysis,
+    RunFolder,
+    baseline_means,
+    read_eval_results,
+    write_text,
+)
+from kernelbench.keys import PROBLEM_COUNTS
+from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+
+from leaderboard.seed_scripts.runner import run_script
+from leaderboard.store import StoreError, read_strictly
+
+MEASURED = "measured"
+"""As `baseline`: the reference times measured beside each kernel, instead of a file of other machines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """KernelBench's options."""
+
+    run_name: str
+    level: int
+    hardware: str
+    baseline: str
+    baseline_file: str | None = None
+    eval_results_dir: str = "runs"
+    output_file: str | None = None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the script."""
+    return run_script(Options, run, arguments)
+
+
+def run(options: Options) -> int:
+    """Work the figures out, show them, and write them where asked."""
+    folder = RunFolder(path=Path(options.eval_results_dir) / options.run_name)
+    if not folder.eval_results_path.is_file():
+        raise StoreError(f"{folder.eval_results_path}: missing; run scripts/eval_from_generations.py first")
+    results = read_eval_results(folder.eval_results_path)
+    baseline = _measured(results) if options.baseline == MEASURED else _from_file(options)
+    analysis = RunAnalysis(
+        run_name=options.run_name,
+        level=options.level,
+        hardware=options.hardware,
+        problem_count=PROBLEM_COUNTS[options.level],
+        results=results,
+        baseline_ms=baseline,
+    ).to_json()
+    if folder.pass_at_k_path.is_file():
+        found = json.loads(folder.pass_at_k_path.read_text("utf-8"))
+        analysis["pass_at_k"] = {"metadata": found["metadata"], "averages": found["averages"]}
+    typer.echo(_table(analysis, len(baseline)))
+    if options.output_file:
+        write_text(Path(options.output_file), json.dumps(analysis, indent=2) + "\n")
+        typer.echo(f"written to {options.output_file}")
+    return 0
+
+
+def _measured(results: EvalResults) -> dict[int, float]:
+    firsts = {problem: items[0] for problem, items in results.items() if items}
+    times = {problem: float(item.get("ref_runtime", -1)) for problem, item in firsts.items()}
+    return {problem: time for problem, time in times.items() if time > 0}
+
+
+def _from_file(options: Options) -> dict[int, float]:
+    name = options.baseline.removesuffix(".json")
+    path = Path(options.baseline_file or f"results/timing/{options.hardware}/{name}.json")
+    if not path.is_file():
+        raise StoreError(f"{path}: no such timing file; give baseline_file=…, or baseline={MEASURED}")
+    problems = ProblemSet(DEFAULT_ROOT)
+    names = {i: problems.load(options.level, i).name for i in problems.ids(options.level)}
+    return baseline_means(read_strictly(path), options.level, names)
+
+
+def _table(analysis: dict[str, Any], timed: int) -> str:
+    from tabulate import tabulate
+
+    rows = [
+        ["compiled", f"{analysis['compiled_count']} of {analysis['total_count']}"],
+        ["correct", f"{analysis['correct_count']} of {analysis['total_count']}"],
+        ["geomean speedup, correct only", f"{analysis['geo_mean_speedup']:.4f}"],
+        *[[f"fast_{p} (of {timed})", f"{share:.4f}"] for p, share in analysis["fast_p"].items()],
+    ]
+    rows += [
+        [name, f"{value:.4f}"] for name, value in analysis.get("pass_at_k", {}).get("averages", {}).items()
+    ]
+    head = f"{analysis['run_name']}, level {analysis['level']}, {analysis['hardware']}"
+    return f"{head}\n{tabulate(rows, tablefmt='plain')}"

@@ -1,0 +1,45 @@
+"""`combine_runs_to_submission`: one run a level into one submission file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaderboard.commands.pack import write_submission
+from leaderboard.pack import find_kernels, generation_metadata
+from leaderboard.seed_scripts.runner import run_script
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The earlier board's options; `level4_run` is new. Sample 0 of each problem is taken."""
+
+    level1_run: str
+    level2_run: str
+    level3_run: str
+    output: str
+    display_name: str
+    level4_run: str = ""
+    organization: str = ""
+    notes: str = ""
+    runs_dir: str = "runs"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the script."""
+    return run_script(Options, run, arguments)
+
+
+def run(options: Options) -> int:
+    """Pack the runs; exit status 1 where the submission has mistakes to mend."""
+    named = (options.level1_run, options.level2_run, options.level3_run, options.level4_run)
+    runs = [Path(options.runs_dir) / name for name in dict.fromkeys(named) if name]
+    metadata = {
+        **generation_metadata(runs),
+        "display_name": options.display_name,
+        "organization": options.organization,
+        "notes": options.notes,
+    }
+    kept = {name: value for name, value in metadata.items() if value}
+    return write_submission(Path(options.output), find_kernels(runs, samples=[0]), kept)

@@ -1,0 +1,119 @@
+"""`eval_from_generations`: judges one level of a run folder and writes KernelBench's result files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import typer
+from kernelbench.compat import RunFolder
+from kernelbench.jobs import Settings
+from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+
+from leaderboard.evaluate import Place, open_place, visible_gpus
+from leaderboard.progress import Reporter
+from leaderboard.run_evaluation import RunEvaluation
+from leaderboard.seed_scripts.runner import run_script, say_unused
+
+UNUSED = {
+    "num_perf_trials": "timing goes on until its interval is tight",
+    "timing_method": "the evaluator times candidate and reference in interleaved batches",
+    "gpu_arch": "kernels are compiled for the device they run on",
+    "num_cpu_workers": "building uses the machine's cores",
+    "kernel_eval_build_dir": "builds are kept by content, in the evaluator's own cache",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """KernelBench's options; below the blank line our own. `device=cpu` judges at reduced sizes."""
+
+    run_name: str
+    dataset_src: str
+    level: int
+    dataset_name: str = "ScalingIntelligence/KernelBench"
+    subset: tuple[int | None, int | None] = (None, None)
+    problem_ids: list[int] = field(default_factory=list)
+    eval_mode: str = "local"
+    gpu: str = "A10G"
+    gpu_arch: list[str] = field(default_factory=lambda: ["Ada"])
+    runs_dir: str = "runs"
+    verbose: bool = False
+    num_correct_trials: int = 5
+    num_perf_trials: int = 100
+    timeout: int = 180
+    measure_performance: bool = True
+    timing_method: str = "cuda_event"
+    build_cache: bool = False
+    num_cpu_workers: int = 20
+    kernel_eval_build_dir: str = "cache"
+    num_gpu_devices: int = 1
+    backend: str = "cuda"
+    precision: str = "fp32"
+    num_samples_per_problem: int = 1
+    pass_at_k_values: list[int] = field(default_factory=lambda: [1])
+
+    device: str = "auto"
+    profile: str = "ranked"
+    problems_dir: str | None = None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the script."""
+    return run_script(Options, run, arguments)
+
+
+def run(options: Options) -> int:
+    """Judge what has no verdict yet; exit status 1 where some kernel got none."""
+    say_unused(options, Options(run_name="", dataset_src="", level=1), UNUSED)
+    place, settings = _place(options), _settings(options, chosen_device(options.device, options.eval_mode))
+    evaluation = RunEvaluation(
+        run=RunFolder(path=Path(options.runs_dir) / options.run_name),
+        level=options.level,
+        settings=settings,
+        problem_set=ProblemSet(Path(options.problems_dir) if options.problems_dir else DEFAULT_ROOT),
+        first=options.subset[0] or 1,
+        last=options.subset[1] or 1000,
+        problem_ids=options.problem_ids,
+        samples=options.num_samples_per_problem,
+        pass_at=options.pass_at_k_values,
+    )
+    kernels = evaluation.run.kernel_keys()
+    with Reporter(sum(evaluation.selection(kernels).wants(key) for key in kernels)) as reporter:
+        outcome = evaluation.judge(place, reporter.show)
+    counts = Counter(row.status.value for row in outcome.result.rows)
+    said = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    typer.echo(f"{options.run_name}: {len(outcome.added)} judged now; in all {said}")
+    typer.echo(f"written to {evaluation.run.eval_results_path}")
+    return 1 if outcome.unfinished or outcome.plan.missing_problems else 0
+
+
+def chosen_device(device: str, eval_mode: str) -> str:
+    """Take a GPU where there is one, unless a device is named."""
+    if device != "auto":
+        return device
+    return "cuda" if eval_mode == "modal" or visible_gpus() else "cpu"
+
+
+def _place(options: Options) -> Place:
+    if options.eval_mode not in ("local", "modal"):
+        raise ValueError(f"eval_mode must be local or modal, got {options.eval_mode!r}")
+    device = chosen_device(options.device, options.eval_mode)
+    gpus = list(range(options.num_gpu_devices)) if device == "cuda" and options.eval_mode == "local" else None
+    return open_place(options.eval_mode, device, gpus=gpus)
+
+
+def _settings(options: Options, device: str) -> Settings:
+    if options.profile not in ("ranked", "compat"):
+        raise ValueError(f"profile must be ranked or compat, got {options.profile!r}")
+    return Settings(
+        profile="compat" if options.profile == "compat" else "ranked",
+        sizes="full" if device == "cuda" else "reduced",
+        device=device,
+        precision=options.precision,
+        trials=options.num_correct_trials,
+        measure=options.measure_performance,
+        timeout_s=float(options.timeout),
+    )

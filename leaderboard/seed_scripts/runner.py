@@ -1,0 +1,48 @@
+"""Starts a script: reads its options, runs it, and turns what may go wrong into one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import typer
+
+from leaderboard.evaluate import EvaluationError
+from leaderboard.pack import PackError
+from leaderboard.record import RefusedError
+from leaderboard.seed_scripts.options import OptionError, read_options
+from leaderboard.store import StoreError
+from leaderboard.submission import InvalidSubmissionError
+
+T = TypeVar("T")
+
+_PEOPLES_ERRORS = (
+    OptionError,
+    PackError,
+    StoreError,
+    RefusedError,
+    EvaluationError,
+    InvalidSubmissionError,
+    ValueError,
+    KeyError,
+    OSError,
+)
+
+
+def run_script(kind: type[T], run: Callable[[T], int], arguments: Sequence[str]) -> int:
+    """Give the script's exit status; 2 where it cannot start or go on."""
+    try:
+        return run(read_options(kind, arguments))
+    except _PEOPLES_ERRORS as error:
+        typer.echo(f"error: {error}", err=True)
+        return 2
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what is finished is kept, and the same command continues", err=True)
+        return 130
+
+
+def say_unused(options: object, defaults: object, why: dict[str, str]) -> None:
+    """Say of options that were given and change nothing here why that is."""
+    for name, reason in why.items():
+        if getattr(options, name) != getattr(defaults, name, None):
+            typer.echo(f"note: {name} changes nothing here: {reason}", err=True)

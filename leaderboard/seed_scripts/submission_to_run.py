@@ -1,0 +1,35 @@
+"""`submission_to_run`: a submission file back into run folders, one a level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from leaderboard.pack import unpack
+from leaderboard.seed_scripts.runner import run_script
+from leaderboard.submission import load
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The earlier board's options."""
+
+    submission: str
+    output_dir: str = "runs"
+    run_name: str = ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the script."""
+    return run_script(Options, run, arguments)
+
+
+def run(options: Options) -> int:
+    """Write the folders and name them."""
+    submission = load(Path(options.submission))
+    for folder in unpack(submission, Path(options.output_dir), options.run_name or submission.entry):
+        typer.echo(str(folder))
+    return 0
