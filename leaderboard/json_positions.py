@@ -14,6 +14,8 @@ from math import isinf
 
 MAX_DEPTH = 16
 MAX_NUMBER_CHARS = 40
+MAX_FAULTS = 1000
+"""Repeated keys, and numbers out of range, that are kept of one text."""
 
 _skip = re.compile(r"[ \t\n\r]*").match
 _number = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").match
@@ -125,7 +127,7 @@ def _scalar(text: str, index: int, found: Walk) -> int:
     if number is None:
         raise JSONDecodeError("Expecting a value", text, index)
     if len(number[0]) > MAX_NUMBER_CHARS or isinf(float(number[0])):
-        found.bad_numbers.append((number[0], index))
+        _keep(found.bad_numbers, number[0], index)
     return number.end()
 
 
@@ -136,7 +138,7 @@ def _key(text: str, index: int, frame: _Open, found: Walk) -> tuple[str, int]:
     escaped = _escape(key)
     pointer = f"{frame.pointer}/{escaped}"
     if key in frame.keys:
-        found.repeated.append((key, index))
+        _keep(found.repeated, key, index)
     frame.keys.add(key)
     found.keys[pointer] = index
     return escaped, _past_space(text, end)
@@ -151,6 +153,11 @@ def _expect(text: str, char: str, index: int) -> int:
 def _past_space(text: str, index: int) -> int:
     match = _skip(text, index)
     return index if match is None else match.end()
+
+
+def _keep(faults: list[tuple[str, int]], what: str, index: int) -> None:
+    if len(faults) < MAX_FAULTS:
+        faults.append((what, index))
 
 
 def _escape(key: str) -> str:
