@@ -47,7 +47,7 @@ redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest ker
 	$(BIN)/python -m pytest tests/test_redteam.py
 
 lock: $(DEVELOPMENT)  ## Write requirements.lock from what .venv holds
-	@{ echo "# Written by make lock; constraints for every extra and group of pyproject.toml."; \
+	@{ echo "# Written by make lock; constraints for what make test installs."; \
 	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' | LC_ALL=C sort -f; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock
 
@@ -71,5 +71,5 @@ $(RUNTIME): pyproject.toml requirements.lock
 	@touch $@
 
 $(DEVELOPMENT): $(RUNTIME)
-	$(PIP) install --constraint requirements.lock --editable ".[evaluate,github,modal]" --group test --group lint
+	$(PIP) install --constraint requirements.lock --editable ".[evaluate,github,modal,plots,serve]" --group test --group lint
 	@touch $@
