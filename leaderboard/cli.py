@@ -22,6 +22,7 @@ COMMAND_MODULES = (
     "analyze",
     "standings",
     "problems",
+    "baseline",
     "ci",
 )
 

@@ -25,6 +25,7 @@ from kernelbench.rows import ResultFile
 
 from leaderboard import store
 from leaderboard.aggregate import aggregate
+from leaderboard.baselines import read_baseline
 from leaderboard.boards import CERTIFICATES, read_certificates
 from leaderboard.render.model import Baseline, Notice, Revision, SiteConfig, SiteData
 from leaderboard.standings import Board
@@ -191,7 +192,17 @@ def _revision(result: ResultFile) -> Revision:
 
 
 def _read_baselines(path: Path) -> dict[str, Baseline]:
-    return {}
+    if not path.is_file():
+        return {}
+    file = read_baseline(path)
+    return {
+        problem: Baseline(
+            eager_ms=times.eager.typical if times.eager else None,
+            compiled_ms=times.compiled.typical if times.compiled else None,
+            source=file.source,
+        )
+        for problem, times in file.problems.items()
+    }
 
 
 def _read_notices(path: Path) -> tuple[Notice, ...]:
