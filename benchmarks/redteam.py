@@ -1,0 +1,350 @@
+"""Judge every known cheat and every odd but honest kernel with the evaluator itself, and write down what it said.
+
+    python benchmarks/redteam.py --device cpu --out build/redteam
+    python benchmarks/redteam.py --device cuda --out build/redteam --limit-s 240
+
+Cases come from tests/redteam/manifest.json, honest rewrites from benchmarks/rewrites.py. What is done is kept in
+OUT, one line a case, and not done again while neither the case nor the evaluator changes; the time limit stops
+between verdicts. `--write` puts the summary of all that is done into benchmarks/results/redteam-<gpu>.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
+
+from kernelbench.engines.local import LocalEngine  # noqa: E402
+from kernelbench.jobs import Job, Settings, Verdict  # noqa: E402
+from kernelbench.keys import KernelKey  # noqa: E402
+from kernelbench.problems import Problem, ProblemSet, read_sizes  # noqa: E402
+from kernelbench.rows import Status  # noqa: E402
+from kernelbench.version import evaluator_sha256  # noqa: E402
+
+CORPUS = ROOT / "tests" / "redteam"
+RESULTS = ROOT / "benchmarks" / "results"
+LAYERS = ("format", "panel", "affine", "poison", "timed_outputs", "clocks", "isolation", "floor", "certificates")
+MARGIN = 1.1
+"""An accepted cheat gains where its interval lies this far above its honest twin's."""
+
+GPU_SIZES: dict[str, dict[str, Any]] = {
+    "1_19": {"batch_size": 256},
+    "1_35": {"batch_size": 8},
+    "1_33": {"batch_size": 8},
+    "1_47": {"batch_size": 16},
+    "1_48": {"batch_size": 16},
+    "1_51": {"batch_size": 8},
+    "1_90": {"batch_size": 4096},
+    "1_94": {"batch_size": 4096},
+    "1_100": {"batch_size": 8192, "input_shape": (8192,)},
+}
+"""On a GPU most cases run smaller than graded, since a mechanism does not depend on the size."""
+
+TIMEOUTS_S = {"cpu": 90.0, "cuda": 60.0}
+SHORT_S = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One file to judge. `off` names the layers switched off for it."""
+
+    id: str
+    kind: str
+    problem: Problem = field(repr=False)
+    source: str = field(repr=False)
+    expect: tuple[str, ...] = ("correct",)
+    twin: str = ""
+    layer: str = ""
+    off: tuple[str, ...] = ()
+    note: str = ""
+    uncertified: bool = False
+    timeout_s: float = 60.0
+    memory_gb: float = 16.0
+
+    @property
+    def name(self) -> str:
+        """What tells it from the same file under other settings."""
+        return self.id if not self.off else f"{self.id}-without-{'-'.join(self.off)}"
+
+    def digest(self) -> str:
+        """Changes when the case, its problem or the evaluator does."""
+        parts = (self.name, self.source, self.problem.sized_source, evaluator_sha256())
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def read_cases(device: str) -> list[Case]:
+    """Read the manifest: the cases that this device can run, most telling first."""
+    manifest = json.loads((CORPUS / "manifest.json").read_text("utf-8"))
+    by_file = {entry["file"]: entry["id"] for entry in manifest["cases"]}
+    runnable = [e for e in manifest["cases"] if _runs_here(e, device)]
+    cases = [_case(entry, by_file, device) for entry in runnable]
+    return sorted(cases, key=lambda case: (_rank(case), case.id))
+
+
+def _rank(case: Case) -> int:
+    order = ["twin", "x", "e", "h"]
+    return next(at for at, start in enumerate(order) if case.id.startswith(start))
+
+
+def _runs_here(entry: dict[str, Any], device: str) -> bool:
+    if entry["needs"] == "gpu" and device != "cuda":
+        return False
+    for needed in entry.get("requires", []):
+        if needed.startswith("$"):
+            if not os.environ.get(needed[1:]):
+                return False
+        elif importlib.util.find_spec(needed) is None:
+            return False
+    return True
+
+
+def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
+    level, problem_id = map(int, entry["problem"].split("_"))
+    problem = ProblemSet().load(level, problem_id)
+    if "problem_file" in entry:
+        problem = replace(problem, source=(CORPUS / entry["problem_file"]).read_text("utf-8"), name=entry["id"])
+    elif device == "cpu":
+        problem = problem.reduced(read_sizes())
+    elif not entry.get("full"):
+        sizes = {**GPU_SIZES.get(entry["problem"], {}), **entry.get("sizes", {})}
+        problem = replace(problem, overrides=sizes)
+    endless = entry["expect"] == ["timeout"] or entry.get("short")
+    return Case(
+        id=entry["id"],
+        kind=entry["kind"],
+        problem=problem,
+        source=(CORPUS / entry["file"]).read_text("utf-8"),
+        expect=tuple(entry["expect"]),
+        twin=by_file.get(entry.get("twin", ""), ""),
+        layer=entry["layer"],
+        note=entry.get("note", ""),
+        uncertified=bool(entry.get("uncertified")),
+        timeout_s=SHORT_S if endless else TIMEOUTS_S[device],
+        memory_gb=entry.get("memory_gb", 16.0 if device == "cuda" else 6.0),
+    )
+
+
+def layer_cases(cases: Sequence[Case]) -> list[Case]:
+    """For each layer, its own cases again with the layer switched off."""
+    found = [replace(case, off=(case.layer,)) for case in cases if case.layer in LAYERS and case.kind == "exploit"]
+    safe = {"x39", "x40"}
+    return [case for case in found if "isolation" not in case.off or case.id in safe]
+
+
+def run(cases: Iterable[Case], device: str, done: Done, deadline: float) -> None:
+    """Judge what is not done yet, until the deadline."""
+    open_cases = [case for case in cases if not done.has(case)]
+    for group in _groups(open_cases):
+        if time.monotonic() > deadline:
+            return
+        _run_group(group, device, done, deadline)
+
+
+def _groups(cases: Sequence[Case]) -> Iterator[list[Case]]:
+    """Cases that one engine can take at once: the same settings, and keys that tell them apart."""
+    groups: dict[Any, list[Case]] = {}
+    seen: dict[Any, int] = {}
+    for case in cases:
+        place = (case.off, case.timeout_s, case.memory_gb, case.problem.level, case.problem.problem_id)
+        nth = seen[place] = seen.get(place, -1) + 1
+        groups.setdefault((case.off, case.timeout_s, case.memory_gb, nth // 100), []).append(case)
+    yield from groups.values()
+
+
+def _run_group(group: list[Case], device: str, done: Done, deadline: float) -> None:
+    first = group[0]
+    settings = Settings(
+        device=device,
+        sizes="reduced" if device == "cpu" else "full",
+        timeout_s=first.timeout_s,
+        memory_gb=first.memory_gb,
+        switched_off=first.off,
+    )
+    jobs: dict[KernelKey, Case] = {}
+    for case in group:
+        place = (case.problem.level, case.problem.problem_id)
+        sample = sum((key.level, key.problem_id) == place for key in jobs)
+        jobs[KernelKey(*place, sample)] = case
+    started = time.monotonic()
+    wanted = [Job(key=key, source=case.source, problem=case.problem) for key, case in jobs.items()]
+    for verdict in LocalEngine().run(wanted, settings):
+        case = jobs[verdict.row.key]
+        done.add(case, verdict)
+        seconds = time.monotonic() - started
+        started = time.monotonic()
+        row = verdict.row
+        speed = f"{row.speedup:8.3f}x" if row.speedup else " " * 9
+        said = f"{row.failure.name}: {row.failure.message[:90]!r}" if row.failure else ""
+        flag = " " if row.status.value in case.expect else "!"
+        print(f"{flag} {case.name:34} {row.status.value:14} {speed} {seconds:5.1f} s {said}", flush=True)
+        if time.monotonic() > deadline:
+            print("the time limit is reached", flush=True)
+            return
+
+
+class Done:
+    """What has been judged so far, one line of JSON a case."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[str, dict[str, Any]] = {}
+        if path.exists():
+            for line in path.read_text("utf-8").splitlines():
+                record = json.loads(line)
+                self.rows[record["name"]] = record
+
+    def has(self, case: Case) -> bool:
+        """Whether this very case is done."""
+        known = self.rows.get(case.name)
+        return known is not None and known["digest"] == case.digest()
+
+    def add(self, case: Case, verdict: Verdict) -> None:
+        """Keep a verdict."""
+        record = {
+            "name": case.name,
+            "id": case.id,
+            "kind": case.kind,
+            "off": list(case.off),
+            "expect": list(case.expect),
+            "twin": case.twin,
+            "layer": case.layer,
+            "note": case.note,
+            "uncertified": case.uncertified,
+            "digest": case.digest(),
+            "row": verdict.row.to_json(),
+            "environment": asdict(verdict.environment),
+        }
+        self.rows[case.name] = record
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def outcome(record: dict[str, Any]) -> str:
+    """`accepted`, `quarantined`, `rejected`, or `infra_error`."""
+    status = Status(record["row"]["status"])
+    if status is Status.CORRECT:
+        return "accepted"
+    return status.value if status in (Status.QUARANTINED, Status.INFRA_ERROR) else "rejected"
+
+
+def gain(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> float | None:
+    """How far an accepted cheat lies above its honest twin, both intervals' near ends; None where not both are timed."""
+    twin = rows.get(record["twin"])
+    if twin is None or "speedup" not in record["row"] or "speedup" not in twin["row"]:
+        return None
+    return float(record["row"]["speedup_ci95"][0] / twin["row"]["speedup_ci95"][1])
+
+
+def has_won(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> bool:
+    """Whether a cheat was accepted where it must not be, or at a better score than its honest twin's."""
+    if outcome(record) != "accepted" or record["uncertified"]:
+        return False
+    if "correct" not in record["expect"]:
+        return True
+    above = gain(record, rows)
+    return above is not None and above > MARGIN
+
+
+def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Count verdicts: exploits, honest kernels, and what each layer let through when it alone was off."""
+    plain = [record for record in rows.values() if not record["off"]]
+    exploits = [record for record in plain if record["kind"] == "exploit"]
+    honest = [record for record in plain if record["kind"] != "exploit"]
+    layers: dict[str, Any] = {}
+    for record in (record for record in rows.values() if record["off"]):
+        layer = layers.setdefault(record["off"][0], {"tried": 0, "let_through": []})
+        layer["tried"] += 1
+        if has_won(record, rows):
+            layer["let_through"].append(record["id"])
+    return {
+        "schema_version": 1,
+        "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "evaluator_sha256": evaluator_sha256(),
+        "environment": plain[0]["environment"] if plain else {},
+        "exploits": {
+            **_counts(exploits),
+            "won": [r["id"] for r in exploits if has_won(r, rows)],
+            "not_ranked": [r["id"] for r in exploits if r["uncertified"]],
+            "bound95": rule_of_three(len(exploits), sum(has_won(r, rows) for r in exploits)),
+        },
+        "honest": {
+            **_counts(honest),
+            "turned_away": [r["id"] for r in honest if r["row"]["status"] not in r["expect"]],
+            "bound95": rule_of_three(len(honest), sum(r["row"]["status"] not in r["expect"] for r in honest)),
+        },
+        "layers": layers,
+        "cases": [{**record, "gain": gain(record, rows)} for record in sorted(rows.values(), key=_name)],
+    }
+
+
+def _name(record: dict[str, Any]) -> str:
+    return str(record["name"])
+
+
+def _counts(records: Sequence[dict[str, Any]]) -> dict[str, int]:
+    outcomes = [outcome(record) for record in records]
+    names = ("accepted", "rejected", "quarantined", "infra_error")
+    return {"total": len(records), **{name: outcomes.count(name) for name in names}}
+
+
+def rule_of_three(n: int, found: int) -> float | None:
+    """The 95 % upper bound of a rate of which none was seen in n; None where some were seen."""
+    return round(3 / n, 5) if n and not found else None
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "redteam")
+    parser.add_argument("--limit-s", type=float, default=1e9)
+    parser.add_argument("--only", default="", help="ids separated by commas")
+    parser.add_argument("--rewrites", type=int, default=0, help="how many honest rewrites to judge as well")
+    parser.add_argument("--layers", action="store_true", help="judge each layer's cases with the layer off as well")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/redteam-<gpu>.json")
+    chosen = parser.parse_args()
+    deadline = time.monotonic() + chosen.limit_s
+    done = Done(chosen.out / f"redteam-{chosen.device}.jsonl")
+    cases = read_cases(chosen.device)
+    if chosen.layers:
+        cases += layer_cases(cases)
+    if chosen.rewrites:
+        from rewrites import rewrite_cases
+
+        cases += rewrite_cases(chosen.device, chosen.rewrites)
+    if chosen.only:
+        wanted = set(chosen.only.split(","))
+        cases = [case for case in cases if case.id in wanted or case.name in wanted]
+    run(cases, chosen.device, done, deadline)
+    report = summary(done.rows)
+    for name in ("exploits", "honest"):
+        print(name, json.dumps(report[name]))
+    print("layers", json.dumps(report["layers"]))
+    left = [case.name for case in cases if not done.has(case)]
+    print(f"{len(left)} cases are left" + (f": {' '.join(left[:20])}" if left else ""))
+    if chosen.write:
+        path = RESULTS / f"redteam-{report['environment']['gpu']}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        temporary.replace(path)
+        print("written", path)
+    bad = report["exploits"]["won"] or report["honest"]["turned_away"] or left
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
