@@ -20,6 +20,7 @@ COMMAND_MODULES = (
     "generate",
     "pack",
     "analyze",
+    "serve",
     "standings",
     "problems",
     "baseline",

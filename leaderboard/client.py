@@ -1,0 +1,127 @@
+"""A typed client of the evaluation server, for training loops and agents. Needs httpx alone.
+
+with JudgeClient("http://localhost:8900", api_key="…") as client:
+    row = client.judge(1, 19, source)
+    print(row.status, row.speedup)
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from kernelbench.rows import Row
+
+LONGEST_WAIT_S = 30.0
+"""One request waits at most this long for a verdict; `wait` repeats it."""
+
+_BUSY = (429, 502, 503, 504)
+
+
+class ServerError(Exception):
+    """The server refused a request, or stayed away too long. The message is the server's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ticket:
+    """Where a judgement is: `queued`, `running`, `done` or `cancelled`; `row` once it is done."""
+
+    id: str
+    state: str
+    position: int | None
+    row: Row | None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.state in ("done", "cancelled")
+
+
+class JudgeClient:
+    """Talks to one server; threads may share it. A context manager: leaving it closes connections."""
+
+    def __init__(
+        self, base_url: str, api_key: str = "", *, timeout_s: float = 60.0, patience_s: float = 300.0
+    ) -> None:
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._http = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s)
+        self._patience_s = patience_s
+
+    def submit(self, level: int, problem_id: int, source: str, **options: Any) -> Ticket:
+        """Queue a kernel. Options are those of the API: precision, trials, measure, timeout_s, id.
+
+        A repeated request carries the same id, so a kernel is judged once however often the network fails.
+        """
+        body = {"id": uuid.uuid4().hex, **options, "level": level, "problem_id": problem_id, "source": source}
+        return _ticket(self._ask("POST", "/v1/judgements", json=body))
+
+    def look(self, judgement_id: str, wait_s: float = 0.0) -> Ticket:
+        """Say where a judgement is, at the latest after `wait_s`."""
+        path = f"/v1/judgements/{judgement_id}"
+        return _ticket(self._ask("GET", path, params={"wait_s": min(wait_s, LONGEST_WAIT_S)}))
+
+    def wait(self, judgement_id: str, timeout_s: float = 3600.0) -> Row:
+        """Wait for a verdict; raise ServerError where it was cancelled or does not come in time."""
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            ticket = self.look(judgement_id, left)
+            if ticket.row is not None:
+                return ticket.row
+            if ticket.is_finished:
+                raise ServerError(f"judgement {judgement_id} was cancelled")
+        raise ServerError(f"judgement {judgement_id} has no verdict after {timeout_s:g} s")
+
+    def judge(self, level: int, problem_id: int, source: str, **options: Any) -> Row:
+        """Queue a kernel and wait for its verdict."""
+        return self.wait(self.submit(level, problem_id, source, **options).id)
+
+    def cancel(self, judgement_id: str) -> Ticket:
+        """Cancel a judgement; one that is done stays done."""
+        return _ticket(self._ask("DELETE", f"/v1/judgements/{judgement_id}"))
+
+    def health(self) -> Mapping[str, Any]:
+        """Say how the server is."""
+        return self._ask("GET", "/v1/health")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        """Ask, again and again while the server is busy or away, until patience ends."""
+        deadline = time.monotonic() + self._patience_s
+        wait_s = 0.2
+        while True:
+            trouble = self._attempt(method, path, more)
+            if isinstance(trouble, dict):
+                return trouble
+            if time.monotonic() + wait_s > deadline:
+                raise ServerError(f"no answer within {self._patience_s:g} s, the last one: {trouble}")
+            time.sleep(wait_s)
+            wait_s = min(5.0, wait_s * 2)
+
+    def _attempt(self, method: str, path: str, more: Mapping[str, Any]) -> dict[str, Any] | str:
+        try:
+            response = self._http.request(method, path, **more)
+        except httpx.TransportError as error:
+            return f"{type(error).__name__}: {error}"
+        if response.status_code in _BUSY and path != "/v1/health":
+            return f"HTTP {response.status_code}: {response.text[:200]}"
+        if response.is_error and path != "/v1/health":
+            raise ServerError(f"HTTP {response.status_code}: {response.text[:500]}")
+        data: dict[str, Any] = response.json()
+        return data
+
+
+def _ticket(data: Mapping[str, Any]) -> Ticket:
+    row = Row.from_json(data["row"]) if data["row"] else None
+    return Ticket(id=data["id"], state=data["state"], position=data["position"], row=row)

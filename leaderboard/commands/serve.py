@@ -1,0 +1,77 @@
+"""`kbl serve`: the evaluation server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+KEY_VARIABLE = "KBL_API_KEY"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("serve")(serve_command)
+
+
+def serve_command(  # noqa: PLR0913  # one option a choice
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8900,
+    device: Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")] = "auto",
+    gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
+    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+    max_queued: Annotated[int, typer.Option(help="Judgements that may wait; more get HTTP 429.")] = 1000,
+    max_kept: Annotated[int, typer.Option(help="Finished judgements that can be looked up.")] = 10_000,
+    max_timeout: Annotated[float, typer.Option(help="Longest time a kernel may ask for, seconds.")] = 600.0,
+    batch_size: Annotated[int, typer.Option(help="Judgements one process judges.", min=1, max=100)] = 16,
+) -> None:
+    """Judge kernels over HTTP. The API key is the variable KBL_API_KEY; docs are at /docs.
+
+    Exit status: 0 stopped, 2 the server cannot start.
+    """
+    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+
+    from leaderboard.evaluate import EvaluationError, visible_gpus
+
+    api_key = os.environ.get(KEY_VARIABLE, "")
+    if not api_key and host not in ("127.0.0.1", "localhost", "::1"):
+        raise _failed(f"{KEY_VARIABLE} must be set to listen on {host}: whoever reaches it may run code")
+    try:
+        import uvicorn
+
+        from leaderboard.serve.app import ServerSettings, make_app
+        from leaderboard.serve.workers import Device
+    except ImportError as error:
+        raise _failed(f"the server's packages are missing ({error}); run: pip install '.[serve]'") from error
+    try:
+        chosen = device if device != "auto" else ("cuda" if visible_gpus() else "cpu")
+        indices = [int(part) for part in gpus.split(",") if part.strip()] or range(len(visible_gpus()))
+        devices = (
+            [Device(name=f"gpu{index}", gpus=(index,)) for index in indices]
+            if chosen == "cuda"
+            else [Device(name="cpu", gpus=None)]
+        )
+        problem_set = ProblemSet(problems or DEFAULT_ROOT)
+    except (EvaluationError, ValueError, OSError) as error:
+        raise _failed(str(error)) from error
+    if not devices:
+        raise _failed("no GPU found; choose --device cpu")
+    settings = ServerSettings(
+        device=chosen,
+        devices=devices,
+        problem_set=problem_set,
+        api_key=api_key,
+        max_queued=max_queued,
+        max_kept=max_kept,
+        max_timeout_s=max_timeout,
+        batch_size=batch_size,
+    )
+    uvicorn.run(make_app(settings), host=host, port=port, log_level="warning")
+
+
+def _failed(message: str) -> typer.Exit:
+    typer.echo(f"error: {message}", err=True)
+    return typer.Exit(2)

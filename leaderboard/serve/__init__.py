@@ -1,0 +1,1 @@
+"""The evaluation server `kbl serve`: a queue of judgements over HTTP, judged by the local engine."""

@@ -1,0 +1,23 @@
+"""The server's worker with the fake engine: `# sleep 3` in a kernel takes that long, `# die` kills the process."""
+
+import os
+import re
+import time
+
+from fake_engine import FakeEngine
+
+from leaderboard.serve.worker import main
+
+
+class MoodyEngine(FakeEngine):
+    def run(self, jobs, settings):
+        for job in jobs:
+            if "# die" in job.source:
+                os._exit(9)
+            if match := re.search(r"# sleep ([\d.]+)", job.source):
+                time.sleep(float(match[1]))
+            yield from super().run([job], settings)
+
+
+if __name__ == "__main__":
+    main(lambda gpus: MoodyEngine())

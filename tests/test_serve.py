@@ -1,0 +1,196 @@
+"""The evaluation server over real HTTP: queue, limits, cancellation, dying workers; and once with real kernels."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from kernelbench.problems import ProblemSet
+from kernelbench.rows import Status
+
+from leaderboard.client import JudgeClient, ServerError
+from leaderboard.serve.app import ServerSettings, make_app
+from leaderboard.serve.workers import Device
+
+WORKER = (sys.executable, str(Path(__file__).with_name("serve_worker.py")))
+KERNEL = "class ModelNew: ...\n"
+
+
+@contextlib.contextmanager
+def serving(**options):
+    chosen = {
+        "device": "cpu",
+        "devices": [Device(name="cpu", gpus=None)],
+        "command": WORKER,
+        "problem_set": ProblemSet(),
+    }
+    app = make_app(ServerSettings(**{**chosen, **options}))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=30)
+
+
+def until(ready):
+    """Wait for something that another process does."""
+    for _ in range(3000):
+        if ready():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+def test_each_of_many_clients_gets_the_verdict_on_its_own_kernel():
+    def ask(number):
+        with JudgeClient(url) as client:
+            return client.judge(1, 19, f"# speedup {number}.5\n{KERNEL}")
+
+    with serving() as url, ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(ask, range(1, 25)))
+    assert [n + 0.5 for n in range(1, 25)] == [row.speedup for row in rows]
+    assert {"level_1_problem_19_sample_0"} == {str(row.key) for row in rows}
+
+
+def test_two_devices_judge_at_the_same_time():
+    devices = [Device(name="gpu0", gpus=(0,)), Device(name="gpu1", gpus=(1,))]
+    with serving(devices=devices, batch_size=1) as url, JudgeClient(url) as client:
+        slow = client.submit(1, 1, f"# sleep 30\n{KERNEL}")
+        quick = client.submit(1, 2, f"# speedup 2.0\n{KERNEL}")
+        assert 2.0 == client.wait(quick.id, 60).speedup
+        assert not client.look(slow.id).is_finished
+
+
+def test_a_kernel_that_kills_the_worker_takes_none_of_its_batch_along():
+    with serving() as url, JudgeClient(url) as client:
+        first = client.submit(1, 1, f"# sleep 1\n{KERNEL}")
+        tickets = [client.submit(1, 2, f"# speedup {n}.0\n{KERNEL}") for n in (2, 3)]
+        deadly = client.submit(1, 3, f"# die\n{KERNEL}")
+        tickets += [client.submit(1, 4, f"# speedup {n}.0\n{KERNEL}") for n in (4, 5)]
+        assert [2.0, 3.0, 4.0, 5.0] == [client.wait(ticket.id, 120).speedup for ticket in tickets]
+        lost = client.wait(deadly.id, 120)
+        assert (Status.INFRA_ERROR, "WorkerLost") == (lost.status, lost.failure.name)
+        assert client.wait(first.id, 60).is_correct
+        assert "ok" == client.health()["status"]
+
+
+def test_a_waiting_and_a_running_judgement_can_be_cancelled():
+    with serving(batch_size=1) as url, JudgeClient(url) as client:
+        running = client.submit(1, 1, f"# sleep 600\n{KERNEL}")
+        until(lambda: client.look(running.id).state == "running")
+        waiting = client.submit(1, 1, KERNEL)
+        other = client.submit(1, 1, f"# speedup 3.0\n{KERNEL}")
+        assert (0, 1) == (client.look(waiting.id).position, client.look(other.id).position)
+        assert "cancelled" == client.cancel(waiting.id).state
+        assert "cancelled" == client.cancel(running.id).state
+        assert 3.0 == client.wait(other.id, 60).speedup
+        assert "done" == client.cancel(other.id).state
+        with pytest.raises(ServerError, match="cancelled"):
+            client.wait(waiting.id)
+
+
+def test_a_full_queue_says_so_and_the_client_waits_its_turn():
+    with serving(batch_size=1, max_queued=1) as url, JudgeClient(url) as client:
+        running = client.submit(1, 1, f"# sleep 1\n{KERNEL}")
+        until(lambda: client.look(running.id).state == "running")
+        client.submit(1, 1, KERNEL)
+        refused = httpx.post(f"{url}/v1/judgements", json={"level": 1, "problem_id": 1, "source": KERNEL})
+        assert (429, "5") == (refused.status_code, refused.headers["retry-after"])
+        assert client.judge(1, 1, KERNEL).is_correct
+
+
+def test_the_same_id_is_judged_once():
+    with serving() as url, JudgeClient(url) as client:
+        for _ in range(3):
+            client.submit(1, 1, KERNEL, id="mine")
+        assert client.wait("mine", 60).is_correct
+        assert "kbl_judgements_received_total 1\n" in httpx.get(f"{url}/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        ({"level": 5}, 422, "level"),
+        ({"problem_id": 101}, 422, "no problem 101 in level 1"),
+        ({"source": ""}, 422, "source"),
+        ({"source": "x" * 2000}, 413, "at most"),
+        ({"source": "x" * 20000}, 413, "at most"),
+        ({"timeout_s": 1e6}, 422, "at most 600"),
+        ({"precision": "fp8"}, 422, "precision"),
+        ({"id": "../x"}, 422, "id"),
+    ],
+)
+def test_what_is_out_of_bounds_is_refused_with_the_bound(change, code, said):
+    with serving(max_source_bytes=1000) as url:
+        body = {"level": 1, "problem_id": 1, "source": KERNEL, **change}
+        answer = httpx.post(f"{url}/v1/judgements", json=body)
+    assert (code, True) == (answer.status_code, said in answer.text), answer.text
+
+
+def test_nothing_but_health_and_metrics_is_told_without_the_key():
+    with serving(api_key="secret") as url:
+        with JudgeClient(url, "wrong") as stranger:
+            with pytest.raises(ServerError, match="401"):
+                stranger.submit(1, 1, KERNEL)
+            assert "ok" == stranger.health()["status"]
+        with JudgeClient(url, "secret") as client:
+            assert client.judge(1, 1, KERNEL).is_correct
+
+
+def test_old_verdicts_go_so_that_memory_stays_flat():
+    with serving(max_kept=2) as url, JudgeClient(url) as client:
+        tickets = [client.submit(1, 1, KERNEL) for _ in range(4)]
+        until(lambda: 'kbl_judgements_done_total{status="correct"} 4' in httpx.get(f"{url}/metrics").text)
+        assert "kbl_kept 2\n" in httpx.get(f"{url}/metrics").text
+        with pytest.raises(ServerError, match="404"):
+            client.look(tickets[0].id)
+
+
+def test_the_api_is_described_for_machines():
+    with serving() as url:
+        paths = httpx.get(f"{url}/openapi.json").json()["paths"]
+    assert {"/v1/judgements", "/v1/judgements/{judgement_id}", "/v1/health", "/metrics"} == set(paths)
+
+
+def test_the_server_is_not_open_to_the_world_without_a_key():
+    done = subprocess.run(
+        [sys.executable, "-m", "leaderboard", "serve", "--host", "0.0.0.0"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert (2, True) == (done.returncode, "KBL_API_KEY must be set" in done.stderr), done.stderr
+
+
+def test_good_hanging_and_crashing_kernels_side_by_side(tmp_path, repository):
+    out = tmp_path / "server.json"
+    command = [
+        sys.executable,
+        str(repository / "benchmarks/server.py"),
+        "--rounds",
+        "1",
+        "--clients",
+        "4",
+        "--out",
+        out,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    figures = json.loads(out.read_text())
+    assert (4, 4, 0, 0) == tuple(figures[name] for name in ("sent", "answered", "lost", "wrong"))
+    assert {"correct": 1, "mismatch": 1, "timeout": 1, "runtime_error": 1} == figures["statuses"]
