@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+DEVICE ?= cpu
 VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
@@ -43,8 +44,11 @@ site: $(RUNTIME)  ## Build the site from the recorded results into build/site
 check-problems: $(RUNTIME)  ## Prove the problem set: weights, inputs and outputs of every problem
 	$(BIN)/kbl problems check --jobs $(WORKERS)
 
-redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest kernel
-	$(BIN)/python -m pytest tests/test_redteam.py
+redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest kernel; DEVICE=cuda on a GPU
+	$(BIN)/python benchmarks/redteam.py --device $(DEVICE)
+
+bless: $(DEVELOPMENT)  ## Renew what tests expect of generated texts; look at the difference before you commit it
+	BLESS=1 $(BIN)/python -m pytest tests/test_docs.py
 
 lock: $(DEVELOPMENT)  ## Write requirements.lock from what .venv holds
 	@{ echo "# Written by make lock; constraints for what make test installs."; \
