@@ -19,12 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cuda_kernels import cuda_kernels
-from tabulate import tabulate
-
-from kernelbench.build import Builder, Built, BuildStatus
+from kernelbench.build import Builder, BuildStatus, Built
 from kernelbench.jobs import Job
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
+from tabulate import tabulate
 
 ALONE = (1, 19)
 GPU_SECONDS_A_KERNEL = 1.5

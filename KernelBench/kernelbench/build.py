@@ -6,13 +6,11 @@ looked at, copied and made read-only here. A kernel's cache is its own, so none 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -24,6 +22,7 @@ from typing import IO, Any
 
 from kernelbench import sandbox
 from kernelbench.build_child import COLLECTED, OUTCOME
+from kernelbench.build_server import LEAN, BuildServer, Running
 from kernelbench.build_store import MAX_EXTENSIONS, ForeignFile, Store
 from kernelbench.build_toolchain import local_arch, toolchain_sha256
 from kernelbench.jobs import Job
@@ -32,8 +31,8 @@ from kernelbench.sources import SourceFacts, recognise
 CACHE_VARIABLE = "KERNELBENCH_CACHE"
 MAX_LOG_CHARACTERS = 16 * 1024
 
-_POLL_S = 0.05
-_MEMORY_EVERY_S = 1.0
+_LOOK_EVERY_S = 0.5
+_REPORT_S = 2.0
 _OUTCOME_BYTES = 1 << 20
 _MAX_LINE = 400
 _WORKERS_PER_CORE = 0.75
@@ -89,6 +88,7 @@ class Builder:
         self._memory_bytes = int(memory_gb * 2**30)
         self._store = Store(cache_root or default_cache_root())
         self._toolchain = toolchain_sha256(self.arch)
+        self._server = BuildServer()
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="build")
         self._slots = list(range(self.workers))
         self._lock = threading.Lock()
@@ -105,6 +105,7 @@ class Builder:
         """End the pool: builds that run are killed, those that wait are cancelled."""
         self._closing.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._server.close()
 
     def submit(self, job: Job) -> Future[Built]:
         """Build a job's extensions; done at once where the source needs none or they are in the cache."""
@@ -164,40 +165,36 @@ class Builder:
         }
         with (self._store.root / "work" / f"{work.name}.log").open("w+b") as log:
             Path(log.name).unlink()
-            return self._wait(_spawn(request, log), log, uid)
+            return self._wait(self._server.start(request, log), log, uid)
 
-    def _wait(self, process: subprocess.Popen[bytes], log: IO[bytes], uid: int | None) -> _Run:
+    def _wait(self, running: Running, log: IO[bytes], uid: int | None) -> _Run:
         """Wait for a build within its limits; kill it and all it started where it breaks one."""
         started = time.monotonic()
-        memory_at = started + _MEMORY_EVERY_S
         stopped = ""
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            now = time.monotonic()
-            if pid:
-                break
-            if now - started > self._timeout_s:
-                stopped = f"the build took longer than {self._timeout_s:.0f} s"
-            elif self._closing.is_set():
-                stopped = "the build was cancelled"
-            elif now > memory_at:
-                memory_at = now + _MEMORY_EVERY_S
-                used = sandbox.resident_bytes(sandbox.descendants(process.pid))
-                if used > self._memory_bytes:
-                    stopped = f"the build took more than {self._memory_bytes / 2**30:.0f} GiB of memory"
+        while not running.wait(_LOOK_EVERY_S):
+            stopped = self._broken_limit(running.keeper, time.monotonic() - started)
             if stopped:
-                sandbox.kill_all(sandbox.descendants(process.pid), uid)
-                _, status, usage = os.wait4(process.pid, 0)
+                _kill(running, uid)
                 break
-            time.sleep(_POLL_S)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        running.close()
+        end = running.end or {}
         return _Run(
             stopped=stopped,
-            exit_code=process.returncode,
+            exit_code=end.get("exit_code", -9),
             log=_tail(log),
-            cpu_seconds=usage.ru_utime + usage.ru_stime,
+            cpu_seconds=end.get("cpu_seconds", 0.0),
             seconds=time.monotonic() - started,
         )
+
+    def _broken_limit(self, keeper: int, passed_s: float) -> str:
+        """Say which limit a running build breaks; empty where it keeps to all."""
+        if self._closing.is_set():
+            return "the build was cancelled"
+        if passed_s > self._timeout_s:
+            return f"the build took longer than {self._timeout_s:.0f} s"
+        if keeper and sandbox.resident_bytes(sandbox.descendants(keeper)) > self._memory_bytes:
+            return f"the build took more than {self._memory_bytes / 2**30:.1f} GiB of memory"
+        return ""
 
     def _conclude(self, run: _Run, name: str, work: Path, uid: int | None) -> Built:
         """Turn a run into its outcome; what could end otherwise another time is not kept."""
@@ -215,7 +212,8 @@ class Builder:
             message = f"the build process ended with {run.exit_code} before its outcome"
             return replace(spent, status=BuildStatus.UNKNOWN, message=message)
         error = str(outcome.get("error", ""))
-        log = _readable_log(error, work) if error else spent.log
+        said = "" if outcome.get("compile_error") else spent.log
+        log = "\n".join(filter(None, [said, _readable_log(error, work)]))
         headers = tuple(str(name) for name in outcome.get("headers", [])[:MAX_EXTENSIONS])
         built = replace(spent, log=log, headers=headers)
         if outcome.get("compile_error"):
@@ -247,24 +245,13 @@ def default_cache_root() -> Path:
     return Path(chosen) if chosen else Path.home() / ".cache" / "kernelbench" / "builds"
 
 
-def _spawn(request: dict[str, Any], log: IO[bytes]) -> subprocess.Popen[bytes]:
-    package_root = str(Path(__file__).resolve().parent.parent)
-    paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kernelbench.build_child"],
-        stdin=subprocess.PIPE,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **_LEAN},
-    )
-    assert process.stdin is not None  # noqa: S101 (asked for above)
-    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
-        pipe.write(json.dumps(request).encode())
-    return process
-
-
-_LEAN = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+def _kill(running: Running, uid: int | None) -> None:
+    """Kill what a build started, then its keeper, which may report before."""
+    if running.keeper:
+        family = sandbox.descendants(running.keeper)
+        sandbox.kill_all([pid for pid in family if pid != running.keeper], uid)
+        if not running.wait(_REPORT_S):
+            sandbox.kill_all([running.keeper])
 
 
 def _environment() -> dict[str, str]:
@@ -272,7 +259,7 @@ def _environment() -> dict[str, str]:
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     interpreter = str(Path(sys.executable).parent)  # where a virtual environment keeps ninja
     passed["PATH"] = os.pathsep.join([interpreter, passed.get("PATH", os.defpath)])
-    return {**passed, **_LEAN, "MAX_JOBS": "4", "LC_ALL": "C.UTF-8"}
+    return {**passed, **LEAN, "MAX_JOBS": "4", "LC_ALL": "C.UTF-8"}
 
 
 def _readable() -> list[Path]:

@@ -1,6 +1,8 @@
-"""The process that compiles one kernel: it confines itself, then executes the kernel's source without a GPU.
+"""The processes that compile: a server with PyTorch loaded, and a confined child of it for each kernel.
 
-Trusted up to `confine`; after that everything in it is the kernel's. Its outcome is a claim about itself.
+The server forks a keeper for each request; the keeper forks the child, waits for it and reports. Server and
+keeper are trusted and never run a kernel's code; the child is the kernel's from `confine` on, and its
+outcome is a claim about itself.
 """
 
 from __future__ import annotations
@@ -8,38 +10,89 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
+import socket
+import struct
 import sys
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from kernelbench import sandbox
 from kernelbench.extensions import BuildSettings, install, is_compile_error
 
-REQUEST = "request.json"
 OUTCOME = "outcome.json"
 SCRATCH = "scratch"
 COLLECTED = "collected"
 
+_LENGTH = struct.Struct("<Q")
+_BROKEN = 70
 _ERROR_CHARACTERS = 64 * 1024
 
 
 def main() -> int:
-    """Run the build that the request on standard input asks for; exit 0 where it came to an outcome."""
-    request = json.load(sys.stdin)
-    import torch  # noqa: F401 (loaded by the trusted side, before the walls)
+    """Serve requests on the socket that is standard input, until it closes."""
+    import torch  # noqa: F401 (what every child needs, loaded once)
 
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers report for themselves
+    with socket.socket(fileno=os.dup(0)) as requests:
+        while True:
+            header, descriptors, _, _ = socket.recv_fds(requests, _LENGTH.size, 2)
+            if len(header) < _LENGTH.size:
+                return 0
+            (length,) = _LENGTH.unpack(header)
+            request = json.loads(_receive(requests, length))
+            if os.fork() == 0:
+                requests.close()
+                _exit_with(partial(_keep, request, *descriptors))
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def _receive(requests: socket.socket, length: int) -> bytes:
+    parts = []
+    while length and (part := requests.recv(length)):
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def _exit_with(work: Callable[[], int]) -> NoReturn:
+    """End a forked process with what `work` gives, whatever happens in it."""
+    code = _BROKEN
+    try:
+        code = work()
+    except BaseException:  # noqa: BLE001 (a fork must not run on in its parent's frames)
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _keep(request: dict[str, Any], log: int, report: int) -> int:
+    """Run one build in a child, and report its process first, its end and its CPU seconds after."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    sandbox.die_with_parent()
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(descriptor, target)
     sandbox.become_subreaper()
     own_namespace = sandbox.enter_pid_namespace()
+    os.write(report, json.dumps({"keeper": os.getpid()}).encode() + b"\n")
     child = os.fork()
     if child == 0:
-        os._exit(_confined(request))
-    _, status = os.waitpid(child, 0)
+        for descriptor in (null, log, report):
+            os.close(descriptor)
+        _exit_with(partial(_confined, request))
+    _, status, usage = os.wait4(child, 0)
     if not own_namespace:
         sandbox.kill_all(pid for pid in sandbox.descendants(os.getpid()) if pid != os.getpid())
-    code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code
+    end = {"exit_code": os.waitstatus_to_exitcode(status), "cpu_seconds": usage.ru_utime + usage.ru_stime}
+    os.write(report, json.dumps(end).encode() + b"\n")
+    return 0
 
 
 def _confined(request: dict[str, Any]) -> int:

@@ -113,11 +113,12 @@ def _copy_plain(source: Path, target: Path, uid: int, cap: int) -> None:
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise ForeignFile(f"the build left {source.name!r}, which cannot be read: {error.strerror}") from None
+    facts = os.fstat(descriptor)
+    owners = (uid, os.geteuid())  # where the walls left the process its uid, that is the owner
+    if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or facts.st_uid not in owners:
+        os.close(descriptor)
+        raise ForeignFile(f"the build left {source.name!r}, which is not a plain file of its own")
     with os.fdopen(descriptor, "rb") as reading, target.open("xb") as writing:
-        facts = os.fstat(descriptor)
-        owners = (uid, os.geteuid())  # where the walls left the process its uid, that is the owner
-        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or facts.st_uid not in owners:
-            raise ForeignFile(f"the build left {source.name!r}, which is not a plain file of its own")
         left = cap
         while chunk := reading.read(_CHUNK_BYTES):
             left -= len(chunk)

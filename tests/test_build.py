@@ -1,0 +1,270 @@
+"""Real builds in real confined processes. The extensions are tiny, so that each compiles in a second."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernelbench.build import Builder, BuildStatus, Built
+from kernelbench.jobs import Job
+from kernelbench.keys import KernelKey
+from kernelbench.problems import Problem
+
+pytest.importorskip("torch")
+
+PROBLEM = Problem(
+    level=1,
+    problem_id=1,
+    name="1_Any",
+    source="import torch\ndef get_inputs():\n    return [torch.rand(4)]\ndef get_init_inputs():\n    return []\n",
+)
+CPP = """#include <Python.h>
+static PyObject* answer(PyObject*, PyObject*) { return PyLong_FromLong(42); }
+static PyMethodDef methods[] = {{"answer", answer, METH_NOARGS, ""}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tiny", nullptr, -1, methods};
+#define JOIN(a, b) a##b
+#define INIT(name) JOIN(PyInit_, name)
+extern "C" PyObject* INIT(TORCH_EXTENSION_NAME)() { return PyModule_Create(&definition); }
+"""
+HEAD = f"import os, sys, time, torch\nfrom torch.utils.cpp_extension import load, load_inline\nCPP = r'''{CPP}'''\n"
+TINY = HEAD + "ext = load_inline(name='tiny', cpp_sources=CPP, no_implicit_headers=True)\n"
+CANDIDATE = """
+import sys
+from pathlib import Path
+from kernelbench import extensions
+extensions.install(Path(sys.argv[1]), Path(sys.argv[2]))
+space = {"__name__": "kernel"}
+exec(sys.stdin.read(), space)
+print("answer", space["ext"].answer())
+"""
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
+    with Builder(cache_root=tmp_path_factory.mktemp("cache"), workers=2, arch="", timeout_s=120) as builder:
+        yield builder
+
+
+def job(source: str) -> Job:
+    return Job(key=KernelKey(1, 1), source=source, problem=PROBLEM)
+
+
+def build(builder: Builder, source: str) -> Built:
+    return builder.submit(job(source)).result(timeout=200)
+
+
+def as_candidate(cache: Path | None, source: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Run a kernel as a candidate does, where no compiler can be found."""
+    return subprocess.run(
+        [sys.executable, "-c", CANDIDATE, str(cache), str(tmp_path / "scratch")],
+        input=source,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": "/nonexistent", "CXX": "/nonexistent/c++", "TMPDIR": str(tmp_path)},
+    )
+
+
+def test_a_candidate_finds_the_finished_extension_without_a_compiler(
+    builder: Builder, tmp_path: Path
+) -> None:
+    built = build(builder, TINY)
+    assert (built.status, built.message) == (BuildStatus.BUILT, "")
+    assert "answer 42" in as_candidate(built.cache, TINY, tmp_path).stdout
+
+
+def test_an_extension_under_a_random_name_is_found(builder: Builder, tmp_path: Path) -> None:
+    source = HEAD + "ext = load_inline(f'x{os.getpid()}{time.time_ns()}', CPP, no_implicit_headers=True)\n"
+    assert "answer 42" in as_candidate(build(builder, source).cache, source, tmp_path).stdout
+
+
+def test_a_source_written_to_a_temporary_file_is_found(builder: Builder, tmp_path: Path) -> None:
+    source = HEAD + (
+        "import tempfile\n"
+        "folder = tempfile.mkdtemp()\n"
+        "path = os.path.join(folder, 'tiny.cpp')\n"
+        "open(path, 'w').write(CPP)\n"
+        "ext = load(name='tiny', sources=[path], extra_include_paths=[folder], extra_cflags=['-O1'])\n"
+    )
+    built = build(builder, source)
+    assert built.status is BuildStatus.BUILT
+    assert "answer 42" in as_candidate(built.cache, source, tmp_path).stdout
+
+
+def test_what_is_in_the_cache_is_not_built_again(builder: Builder) -> None:
+    first = build(builder, TINY)
+    assert first.cache is not None
+    with Builder(cache_root=first.cache.parent, workers=1, arch="") as again:
+        future = again.submit(job(TINY))
+        assert future.done()
+        assert future.result().reused
+        assert future.result().cache == first.cache
+
+
+def test_another_target_does_not_share_a_build(builder: Builder) -> None:
+    first = build(builder, TINY)
+    assert first.cache is not None
+    with Builder(cache_root=first.cache.parent, workers=1, arch="9.0a", timeout_s=0.01) as other:
+        assert build(other, TINY).status is BuildStatus.FAILED
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ('#include "no_such_header.h"', "No such file or directory"),
+        ("int f() { return lock(block); }", "lock"),
+    ],
+)
+def test_a_compile_error_keeps_the_compilers_words(
+    builder: Builder, tmp_path: Path, line: str, word: str
+) -> None:
+    source = HEAD + f"ext = load_inline('bad', '''{line}''', no_implicit_headers=True)\n"
+    built = build(builder, source)
+    assert built.status is BuildStatus.FAILED
+    assert word in built.log
+    assert "main.cpp:1" in built.log
+    assert str(tmp_path.parent) not in built.log
+    again = as_candidate(built.cache, source, tmp_path)
+    assert word in again.stderr
+    assert "nonexistent" not in again.stderr
+
+
+def test_a_kernel_that_builds_when_its_model_is_made_or_called_is_built(
+    builder: Builder, tmp_path: Path
+) -> None:
+    for method in ("__init__(self)", "forward(self, x)"):
+        source = HEAD + (
+            "ext = None\n"
+            "class ModelNew(torch.nn.Module):\n"
+            f"    def {method}:\n"
+            "        global ext\n"
+            "        torch.nn.Module.__init__(self)\n"
+            "        ext = load_inline('late', CPP, no_implicit_headers=True)\n"
+        )
+        built = build(builder, source)
+        assert built.status is BuildStatus.BUILT, method
+        argument = "" if "init" in method else ".forward(1)"
+        assert "answer 42" in as_candidate(built.cache, source + f"ModelNew(){argument}\n", tmp_path).stdout
+
+
+def test_headers_that_are_too_slim_give_way_to_the_full_ones(builder: Builder) -> None:
+    line = "static auto use = [](at::TensorList list) { return at::device_of(list); };"
+    source = HEAD + f"CPP = '#include <ATen/DeviceGuard.h>\\n' + CPP + '{line}'\n" + TINY.removeprefix(HEAD)
+    built = build(builder, source)
+    assert (built.status, built.headers) == (BuildStatus.BUILT, ("full",)), built.log
+
+
+def test_sources_that_compile_nothing_are_done_at_once(builder: Builder) -> None:
+    for source in ("import torch\nclass ModelNew: ...", "import triton"):
+        future = builder.submit(job(source))
+        assert future.done()
+        assert future.result().status is BuildStatus.NOT_NEEDED
+
+
+@pytest.mark.parametrize(
+    "line", ["torch.ones(1, device='cuda')", "os._exit(3)", "raise SystemExit(1)", "1/0"]
+)
+def test_a_source_that_cannot_be_executed_here_is_left_to_the_gpu(builder: Builder, line: str) -> None:
+    assert build(builder, HEAD + line).status is BuildStatus.UNKNOWN
+
+
+def test_a_build_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    with Builder(cache_root=tmp_path / "cache", workers=1, arch="", timeout_s=6) as builder:
+        built = build(builder, HEAD + "while True: pass")
+    assert built.status is BuildStatus.FAILED
+    assert "longer than 6 s" in built.message
+
+
+def test_a_build_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
+    with Builder(cache_root=tmp_path / "cache", workers=1, arch="", memory_gb=0.7) as builder:
+        built = build(
+            builder, HEAD + "hoard = bytearray(1 << 30)\nhoard[::4096] = b'x' * (1 << 18)\ntime.sleep(60)"
+        )
+    assert built.status is BuildStatus.FAILED
+    assert "memory" in built.message
+
+
+def test_a_build_cannot_write_where_others_read(builder: Builder) -> None:
+    victim = build(builder, TINY).cache
+    assert victim is not None
+    library = next(victim.rglob("*.so"))
+    before = library.read_bytes()
+    package = Path(sys.modules["kernelbench"].__file__ or "").parent
+    source = HEAD + (
+        "def attempt(path):\n"
+        "    try:\n"
+        "        os.makedirs(os.path.dirname(path), exist_ok=True)\n"
+        "        open(path, 'w').write('forged')\n"
+        "    except OSError:\n"
+        "        pass\n"
+        f"for path in {[str(library), str(victim / 'x.so'), str(victim.parent / 'x'), str(package / 'forged')]}:\n"
+        "    attempt(path)\n"
+    )
+    build(builder, source)
+    assert library.read_bytes() == before
+    if os.geteuid() == 0:
+        assert not (victim / "x.so").exists()
+        assert not (victim.parent / "x").exists()
+        assert not (package / "forged").exists()
+
+
+def test_a_build_leaves_no_process_behind(builder: Builder, tmp_path: Path) -> None:
+    mark = f"left-behind-{os.getpid()}-{time.time_ns()}"
+    source = HEAD + (
+        "import subprocess\n"
+        f"program = [sys.executable, '-c', 'import time; time.sleep(120)', {mark!r}]\n"
+        "subprocess.Popen(program, start_new_session=True)\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        os.execv(sys.executable, program)\n"
+        "    os._exit(0)\n"
+    )
+    build(builder, source)
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not [command for command in commands if mark.encode() in command]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "os.symlink('/etc/passwd', place + '/x.so')",
+        "os.mkfifo(place + '/x.so')",
+        "os.mkdir(place + '/x.so')",
+        "open(place + '/../outside.so', 'w')",
+        "os.link(place + '/tiny.so', place + '/second.so')",
+    ],
+)
+def test_only_plain_files_of_its_own_are_taken_from_a_build(builder: Builder, left: str) -> None:
+    source = TINY + (
+        "import gc\n"
+        "settings = next(o for o in gc.get_objects() if type(o).__name__ == 'BuildSettings')\n"
+        "place = str(next(settings.collect.iterdir()))\n"
+        f"{left}\n"
+    )
+    built = build(builder, source)
+    assert built.status is BuildStatus.FAILED
+    assert built.cache is None
+    assert "left" in built.message
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="walls that need root")
+def test_a_build_runs_as_another_user_without_network_and_secrets(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "secret")
+    source = HEAD + (
+        "import socket\n"
+        "def refused():\n"
+        "    try:\n"
+        "        socket.create_connection(('127.0.0.1', 22), 1)\n"
+        "    except OSError as error:\n"
+        "        return isinstance(error, PermissionError)\n"
+        "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+        "print('seen', os.getuid() >= 60000, 'SOME_TOKEN' in os.environ, refused(), flush=True)\n"
+    )
+    assert "seen True False True" in build(builder, source).log
