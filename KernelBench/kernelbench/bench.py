@@ -27,12 +27,14 @@ from kernelbench.problems import Problem
 from kernelbench.processes import RunFailed, RunnerProcess
 from kernelbench.runner import PRECISIONS
 
-BATCH_MS = {"cuda": 10.0, "cpu": 10.0}
-"""How long a timed batch should run, so that the round trip of a message does not matter."""
+ROUND_MS = {"cuda": 20.0, "cpu": 20.0}
+"""How long the calls of a round should take on each side: so long that message round trips do not matter."""
 
 MAX_SETS = 256
 SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
-"""Inputs and outputs of one batch take at most this much on each side; a batch of one call may take more."""
+"""Inputs and outputs of a round take at most this much on each side; a round of one call may take more."""
+
+_PIECE = 1 << 28
 
 MIN_CORES = 4
 """With fewer processor cores nobody is kept to one of them."""
@@ -210,7 +212,7 @@ class Bench:
         return side
 
     def align(self, side: Side, timeout_s: float) -> str:
-        """Give the candidate the reference's weights: `equal` before, `loaded`, or `unlike` in name or shape."""
+        """Give the candidate the reference's weights: they were `equal`, are `loaded`, or are `unlike`."""
         if self.table:
             ours, theirs = self.reference.buffers["state"], side.buffers["state"]
             ours.refresh()
@@ -232,6 +234,12 @@ class Bench:
         if done.count != len(order):
             raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
         return elapsed_ms, max(done.number, 0.0)
+
+    def measure_alone(self) -> float:
+        """Milliseconds a call of the reference takes while no candidate is at work."""
+        order = list(range(self.sets))
+        runs = [self.run_batch(self.reference, order, 0, REFERENCE_TIMEOUT_S)[1] for _ in range(4)]
+        return min(runs[1:]) / self.sets
 
     def device_memory_gb(self) -> float | None:
         """What everything on the device holds now, both sides and the oracle together, in GiB."""
@@ -271,17 +279,11 @@ class Bench:
         sizes = [leaf_bytes(leaf) for leaf in self.output_leaves]
         self.output_offsets, self.output_bytes = memory.layout(sizes)
         self._share("outputs", self.output_bytes)
-        self._choose_sets(self._alone_ms())
-        self.alone_ms = self._alone_ms()
-
-    def _alone_ms(self) -> float:
-        """Milliseconds a call of the reference takes while no candidate is there."""
-        order = list(range(self.sets))
-        runs = [self.run_batch(self.reference, order, 0, REFERENCE_TIMEOUT_S)[1] for _ in range(4)]
-        return min(runs[1:]) / self.sets
+        self._choose_sets(self.measure_alone())
+        self.alone_ms = self.measure_alone()
 
     def _choose_sets(self, estimate_ms: float) -> None:
-        wanted = math.ceil(BATCH_MS[self.device] / max(estimate_ms, 1e-3))
+        wanted = math.ceil(ROUND_MS[self.device] / max(estimate_ms, 1e-3))
         a_set = self._input_bytes + self.output_bytes
         affordable = max(1, SETS_BYTES[self.device] // max(a_set, 1))
         sets = min(wanted, affordable, MAX_SETS)
@@ -333,7 +335,9 @@ def leaf_bytes(leaf: Leaf) -> int:
 
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one.dtype == torch.bool:
-        return torch.equal(one, other)
-    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[one.dtype.itemsize]
-    return torch.equal(one.view(whole), other.view(whole))
+    """Whether two dense tensors hold the same bytes; in pieces, to bound the memory that it takes."""
+    flat, other_flat = one.view(-1).view(torch.uint8), other.view(-1).view(torch.uint8)
+    if flat.numel() % 8 == 0:
+        flat, other_flat = flat.view(torch.int64), other_flat.view(torch.int64)
+    pieces = zip(torch.split(flat, _PIECE), torch.split(other_flat, _PIECE), strict=True)
+    return all(torch.equal(piece, other_piece) for piece, other_piece in pieces)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelbench import fused
+
 TOLERANCES = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 1e-2}
 """Absolute and relative tolerance by precision, as KernelBench has it."""
 
@@ -44,7 +46,16 @@ class Comparison:
 
 
 def compare(expected: torch.Tensor, found: torch.Tensor, tolerance: Tolerance) -> Comparison:
-    """Compare two tensors of one shape and dtype, in chunks that bound the memory used."""
+    """Compare two tensors of one shape and dtype, in one pass on a GPU and else in chunks."""
+    if fused.applies_to(expected, found):
+        absolute, relative = tolerance.absolute * tolerance.scale, tolerance.relative * tolerance.scale
+        error, index = fused.worst_error(expected, found, absolute, relative)
+        return Comparison(
+            worst=error,
+            index=index,
+            expected=float(expected.reshape(-1)[index].item()),
+            found=float(found.reshape(-1)[index].item()),
+        )
     flat_expected, flat_found = expected.reshape(-1), found.reshape(-1)
     worst = Comparison(worst=0.0)
     for start in range(0, flat_expected.numel(), _CHUNK):
@@ -59,9 +70,11 @@ def compare(expected: torch.Tensor, found: torch.Tensor, tolerance: Tolerance) -
 
 
 def root_mean_square(tensor: torch.Tensor) -> float:
-    """The root mean square over the finite elements; 0 for an empty or an integer tensor."""
+    """The root mean square, with 0 for what is not finite; 0 for an empty or an integer tensor."""
     if not tensor.is_floating_point() or tensor.numel() == 0:
         return 0.0
+    if fused.applies_to(tensor):
+        return math.sqrt(fused.square_sum(tensor)[0] / tensor.numel())
     total, count = 0.0, 0
     flat = tensor.reshape(-1)
     for start in range(0, flat.numel(), _CHUNK):
@@ -75,6 +88,8 @@ def has_non_finite(tensor: torch.Tensor) -> bool:
     """Whether any element is NaN or infinite."""
     if not tensor.is_floating_point():
         return False
+    if fused.applies_to(tensor):
+        return fused.square_sum(tensor)[1] > 0
     flat = tensor.reshape(-1)
     return any(
         not bool(torch.isfinite(flat[start : start + _CHUNK].sum(dtype=torch.float64)).item())

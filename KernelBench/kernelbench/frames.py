@@ -16,7 +16,6 @@ from enum import IntEnum
 from typing import Any
 
 MAX_FRAME = 4 << 20
-MAX_TEXT = 16 << 10
 MAX_LEAVES = 64
 MAX_DIMS = 16
 
@@ -119,7 +118,7 @@ class Channel:
 
     def answer(self, reply: Reply) -> None:
         """Answer the request heard last."""
-        text = reply.text.encode("utf-8", "replace")[:MAX_TEXT]
+        text = reply.text.encode("utf-8", "replace")[: MAX_FRAME // 2]
         leaves = b"".join(_pack_leaf(leaf) for leaf in reply.leaves[:MAX_LEAVES])
         payload = _REPLY.pack(reply.number, reply.count, len(reply.leaves), len(text)) + leaves + text
         self._sock.sendall(_HEADER.pack(reply.op, len(payload), self._sequence) + payload)

@@ -16,6 +16,7 @@ import torch
 from kernelbench.problems import Problem
 
 _ULP = 2.0**-21
+_PIECE = 1 << 27
 _UNIFORM_MEAN, _UNIFORM_STD = 0.5, 0.288675
 
 
@@ -96,14 +97,11 @@ class InputSource:
         """Draw a fresh set of inputs. `nudge` moves each float by about an ulp: a probe of conditioning."""
         torch.manual_seed(seed)
         values = self._draw()
-        bend = DISTRIBUTIONS[distribution]
-        for at, (value, leaf) in enumerate(zip(values, self.leaves, strict=True)):
+        for value, leaf in zip(values, self.leaves, strict=True):
             if leaf.is_uniform:
-                values[at] = bend(value)
-        if nudge:
-            values = [
-                _nudged(v) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in values
-            ]
+                _bend(value, DISTRIBUTIONS[distribution])
+            if nudge and isinstance(value, torch.Tensor) and value.is_floating_point():
+                _bend(value, _nudge)
         return [self._cast(value) for value in values]
 
     def distributions(self) -> list[str]:
@@ -151,5 +149,14 @@ def _is_uniform(value: torch.Tensor) -> bool:
     )
 
 
-def _nudged(value: torch.Tensor) -> torch.Tensor:
-    return value.mul_(torch.empty_like(value).uniform_(1 - _ULP, 1 + _ULP))
+def _nudge(x: torch.Tensor) -> torch.Tensor:
+    return x.mul_(torch.empty_like(x).uniform_(1 - _ULP, 1 + _ULP))
+
+
+def _bend(value: torch.Tensor, how: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Apply an in-place change in pieces along the first axis, to bound the memory that it takes beside."""
+    if how is _rows or value.dim() == 0:
+        how(value)
+        return
+    for piece in torch.split(value, max(1, _PIECE * len(value) // max(value.numel(), 1))):
+        how(piece)

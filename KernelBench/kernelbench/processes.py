@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -170,6 +173,16 @@ class RunnerProcess:
             message, _, trail = rest.partition("\nTraceback")
             raise RunFailed(name, message, trail)
         return reply
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the process and all it started for a while."""
+        family = sandbox.descendants(self.pid)
+        sandbox.signal_all(family, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            sandbox.signal_all(family, signal.SIGCONT)
 
     def end(self) -> int:
         """Kill the process and everything it started; give its exit code, 128 + n for signal n."""

@@ -257,8 +257,7 @@ class Poison:
         if self.device == "cpu":
             ctypes.CDLL(None).mallopt(_M_PERTURB, 0x80 if self.nbytes else 0)
         elif self.nbytes:
-            spoiled = [torch.full((-(-self.nbytes // 4),), torch.nan, device=self.device) for _ in range(2)]
-            del spoiled
+            torch.full((-(-self.nbytes // 4),), torch.nan, device=self.device)
 
     def __exit__(self, *_: object) -> None:
         if self.device == "cpu":

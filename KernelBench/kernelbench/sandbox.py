@@ -151,9 +151,14 @@ def kill_all(pids: Iterable[int], uid: int | None = None) -> None:
     targets = set(pids)
     if uid is not None and FIRST_UID <= uid < FIRST_UID + UIDS:
         targets |= {int(e.name) for e in Path("/proc").iterdir() if e.name.isdigit() and _uid_of(e) == uid}
-    for pid in targets:
+    signal_all(targets, signal.SIGKILL)
+
+
+def signal_all(pids: Iterable[int], which: signal.Signals) -> None:
+    """Send a signal to processes; those that ended, or are not ours, are passed over."""
+    for pid in pids:
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, which)
         except (ProcessLookupError, PermissionError):
             continue
 

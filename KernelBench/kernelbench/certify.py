@@ -1,0 +1,354 @@
+"""Which problems does a trivial answer satisfy? Answers that skip the work, against the evaluator's own inputs and tolerances.
+
+A null answer may know everything that costs nothing: the output of earlier inputs of the same kind, its
+averages, a line fitted to them, one row of the present output. Where one gets through on upstream's inputs, the
+panel and other weights are tried; where it gets through all of them, the problem cannot be ranked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernelbench import compare, variants
+from kernelbench.inputs import InputSource
+from kernelbench.problems import DEFAULT_ROOT, Problem
+
+CERTIFICATES = DEFAULT_ROOT / "certificates.json"
+PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+PLAIN_SEEDS = (101, 202, 303)
+_SAMPLE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """What a null answer may look at: inputs and output of an earlier draw, the inputs, and single rows of the output."""
+
+    earlier_inputs: list[Any]
+    earlier: torch.Tensor
+    inputs: list[Any]
+    expected: torch.Tensor
+    part: Callable[[], torch.Tensor | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """Whether a problem can be ranked in a precision, and which trivial answers say so."""
+
+    ranked: bool
+    evidence: str = ""
+    cured_by: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """Null answers that satisfy upstream's inputs, each with what tells it apart; empty text where nothing does."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the fields that say something."""
+        values = {"ranked": self.ranked, "evidence": self.evidence, "cured_by": self.cured_by}
+        return {name: value for name, value in values.items() if value != ""}
+
+
+def zeros(scene: Scene) -> torch.Tensor:
+    """All zero."""
+    return torch.zeros_like(scene.expected)
+
+
+def ones(scene: Scene) -> torch.Tensor:
+    """All one."""
+    return torch.ones_like(scene.expected)
+
+
+def mean(scene: Scene) -> torch.Tensor:
+    """The average of an earlier output."""
+    return torch.full_like(scene.expected, float(scene.earlier.double().mean()))
+
+
+def previous(scene: Scene) -> torch.Tensor:
+    """An earlier output."""
+    return scene.earlier
+
+
+def first_row(scene: Scene) -> torch.Tensor | None:
+    """The first row of the output, for all rows."""
+    return scene.expected[:1].expand_as(scene.expected) if scene.expected.dim() > 0 else None
+
+
+def first_column(scene: Scene) -> torch.Tensor | None:
+    """The first element along the last axis, for all of that axis."""
+    return scene.expected[..., :1].expand_as(scene.expected) if scene.expected.dim() > 1 else None
+
+
+def one_part(scene: Scene) -> torch.Tensor | None:
+    """The reference on an eighth of the rows, taken for the whole: for outputs without rows."""
+    return scene.part()
+
+
+def identity(scene: Scene) -> torch.Tensor | None:
+    """An input that has the output's shape, or its size."""
+    twin = _alike(scene.inputs, scene.expected)
+    return twin.reshape(scene.expected.shape).to(scene.expected.dtype) if twin is not None else None
+
+
+def affine(scene: Scene) -> torch.Tensor | None:
+    """The straight line through an earlier input and its output, applied to the present input."""
+    then, now = _alike(scene.earlier_inputs, scene.earlier), _alike(scene.inputs, scene.expected)
+    if then is None or now is None:
+        return None
+    x, y = then.reshape(-1)[:_SAMPLE].double(), scene.earlier.reshape(-1)[:_SAMPLE].double()
+    spread = x.var()
+    slope = ((x - x.mean()) * (y - y.mean())).mean() / spread if float(spread) > 0 else x.new_zeros(())
+    line = now.reshape(scene.expected.shape).float() * float(slope) + float(y.mean() - slope * x.mean())
+    return line.to(scene.expected.dtype)
+
+
+def _mean_along(axis: int) -> Callable[[Scene], torch.Tensor | None]:
+    def answer(scene: Scene) -> torch.Tensor | None:
+        if scene.earlier.dim() <= axis or scene.earlier.dim() == 1 or not scene.earlier.is_floating_point():
+            return None
+        average = scene.earlier.mean(axis, keepdim=True)
+        return average.expand_as(scene.expected)
+
+    return answer
+
+
+NULL_ANSWERS: dict[str, Callable[[Scene], torch.Tensor | None]] = {
+    "zeros": zeros,
+    "ones": ones,
+    "mean": mean,
+    **{f"mean along axis {axis}": _mean_along(axis) for axis in range(5)},
+    "identity": identity,
+    "affine": affine,
+    "first row": first_row,
+    "first column": first_column,
+    "an eighth of the rows": one_part,
+    "previous output": previous,
+}
+
+
+class Examination:
+    """One problem in one precision on one device."""
+
+    def __init__(self, problem: Problem, device: str, precision: str) -> None:
+        self.device, self.precision = device, precision
+        self.source = InputSource(problem, device, PRECISIONS[precision])
+        self.module = self.source.module
+        self.model = self._build("plain")
+
+    def certify(self) -> Certificate:
+        """Try every null answer; look for something that tells those apart that get through."""
+        alive = dict.fromkeys(NULL_ANSWERS, "")
+        for seed in PLAIN_SEEDS[1:]:
+            alive = dict.fromkeys(self._surviving("plain", seed, alive), "")
+        if not alive:
+            return Certificate(ranked=True)
+        answers = {name: self._told_apart_by(name) for name in alive}
+        unseen = [name for name, teller in answers.items() if not teller]
+        cure = ", ".join(sorted({teller for teller in answers.values() if teller}))
+        evidence = f"{_listed(alive)} within the tolerance of upstream's inputs, seeds {PLAIN_SEEDS[1:]}"
+        if unseen:
+            evidence += f"; {_listed(unseen)} on every other distribution and with other weights as well"
+        return Certificate(ranked=not unseen, evidence=evidence, cured_by=cure, answers=answers)
+
+    def _told_apart_by(self, name: str) -> str:
+        for distribution in self.source.distributions():
+            if not self._surviving(distribution, PLAIN_SEEDS[0], [name]):
+                return distribution
+        if not list(self.model.state_dict()):
+            return ""
+        plain, self.model = self.model, self._build("affine")
+        found = self._surviving("upstream", PLAIN_SEEDS[0], [name])
+        self.model = plain
+        return "" if found else "other weights"
+
+    def _surviving(self, distribution: str, seed: int, names: Iterable[str]) -> list[str]:
+        """The null answers among `names` that pass on one draw; all of them where the draw says nothing."""
+        earlier_inputs = self._draw(seed + 1, distribution)
+        earlier = self._run(earlier_inputs, seed + 1)
+        inputs = self._draw(seed, distribution)
+        expected = self._run(inputs, seed)
+        if distribution not in ("plain", "upstream") and any(map(compare.has_non_finite, expected)):
+            return list(names)
+        floors = [self._floor(distribution, seed, expected)]
+        return [
+            name
+            for name in names
+            if all(
+                self._passes(
+                    name,
+                    _scene(self, leaf, earlier_inputs, earlier, inputs, expected),
+                    floors[0],
+                    distribution,
+                )
+                for leaf in range(len(expected))
+            )
+        ]
+
+    def _passes(self, name: str, scene: Scene, floor: float, distribution: str) -> bool:
+        answer = NULL_ANSWERS[name](scene)
+        if answer is None or answer.shape != scene.expected.shape:
+            return False
+        base = compare.TOLERANCES[self.precision]
+        size = compare.root_mean_square(scene.expected) if distribution != "plain" else 0.0
+        tolerance = compare.Tolerance(
+            absolute=base * size if size > 0 else base,
+            relative=base,
+            scale=max(1.0, compare.FLOOR_FACTOR * floor),
+        )
+        flat, given = scene.expected.reshape(-1), answer.reshape(-1) if answer.is_contiguous() else answer
+        if given.dim() == 1 and flat.numel() > 2 * _SAMPLE:
+            if not compare.compare(flat[:_SAMPLE], given[:_SAMPLE], tolerance).passes:
+                return False
+        return compare.compare(scene.expected, answer, tolerance).passes
+
+    def _floor(self, distribution: str, seed: int, expected: list[torch.Tensor]) -> float:
+        """What rounding alone does, as the bench measures it: without TF32, and with inputs moved by an ulp."""
+        base = compare.TOLERANCES[self.precision]
+        worst = 0.0
+        with _strict():
+            strict = self._run(self._draw(seed, distribution), seed)
+        moved = self._run(self._draw(seed, distribution, nudge=True), seed)
+        for found in (strict, moved):
+            for right, given in zip(expected, found, strict=True):
+                size = compare.root_mean_square(right) if distribution != "plain" else 0.0
+                tolerance = compare.Tolerance(absolute=base * size if size > 0 else base, relative=base)
+                worst = max(worst, compare.compare(right, given, tolerance).worst)
+        return worst
+
+    def _draw(self, seed: int, distribution: str, *, nudge: bool = False) -> list[Any]:
+        return self.source.draw(seed, "upstream" if distribution == "plain" else distribution, nudge=nudge)
+
+    def _run(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            given = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+            return list(_leaves(self.model(*given)))
+
+    def run_part(self, inputs: list[Any], leaf: int, seed: int) -> torch.Tensor | None:
+        """The reference on an eighth of the rows of every input; None where that cannot be run or has other shapes."""
+        rows = {value.shape[0] for value in inputs if isinstance(value, torch.Tensor) and value.dim() > 0}
+        if len(rows) != 1 or (count := rows.pop()) < 8:
+            return None
+        part = [value[: count // 8] if isinstance(value, torch.Tensor) else value for value in inputs]
+        try:
+            return self._run(part, seed)[leaf]
+        except (RuntimeError, ValueError, AssertionError):
+            return None
+
+    def _build(self, variant: str) -> torch.nn.Module:
+        place = torch.device(self.device)
+        with torch.no_grad(), place, variants.init(variant):
+            arguments = self.module.get_init_inputs()
+            torch.manual_seed(PLAIN_SEEDS[0])
+            model = self.module.Model(*arguments)
+        built: torch.nn.Module = model.to(device=self.device, dtype=PRECISIONS[self.precision])
+        return built
+
+
+def _scene(
+    of: Examination,
+    leaf: int,
+    earlier_inputs: list[Any],
+    earlier: list[torch.Tensor],
+    inputs: list[Any],
+    expected: list[torch.Tensor],
+) -> Scene:
+    def part() -> torch.Tensor | None:
+        return of.run_part(inputs, leaf, PLAIN_SEEDS[0]) if expected[leaf].numel() <= 1 else None
+
+    return Scene(
+        earlier_inputs=earlier_inputs,
+        earlier=earlier[leaf],
+        inputs=inputs,
+        expected=expected[leaf],
+        part=part,
+    )
+
+
+def certify(
+    problems: Iterable[Problem],
+    device: str,
+    precisions: Iterable[str],
+    known: dict[str, Any],
+    limit_s: float = float("inf"),
+) -> Iterator[tuple[str, str, Certificate | str]]:
+    """Certify problem after problem; give key, precision and certificate, or the error of a reference that does not run.
+
+    What `known` holds (from `read`) is left out. Stops between problems when the time is up.
+    """
+    deadline = time.monotonic() + limit_s
+    chosen = list(precisions)
+    for problem in problems:
+        key = f"{problem.level}_{problem.problem_id}"
+        for precision in chosen:
+            if precision in known.get(key, {}).get("precisions", {}):
+                continue
+            if time.monotonic() > deadline:
+                return
+            try:
+                yield key, precision, Examination(problem, device, precision).certify()
+            except (RuntimeError, NotImplementedError, ImportError, TypeError, ValueError) as error:
+                yield key, precision, f"{type(error).__name__}: {str(error)[:300]}"
+            if device == "cuda":
+                torch.cuda.empty_cache()
+
+
+def entry(precisions: Mapping[str, Certificate | str]) -> dict[str, Any]:
+    """One problem's entry: what holds for fp32, the ranked precision, with every precision's finding beside it."""
+    shown = {
+        name: found.to_json() if isinstance(found, Certificate) else {"ranked": False, "evidence": found}
+        for name, found in precisions.items()
+    }
+    return {**shown.get("fp32", next(iter(shown.values()))), "precisions": shown}
+
+
+def read(path: Path = CERTIFICATES) -> dict[str, Any]:
+    """Read the entries of a file of certificates; empty where there is none."""
+    if not path.exists():
+        return {}
+    problems: dict[str, Any] = json.loads(path.read_text("utf-8"))["problems"]
+    return problems
+
+
+def write(path: Path, source: Mapping[str, Any], problems: Mapping[str, Any]) -> None:
+    """Write a file of certificates, the problems in their order."""
+    ordered = dict(sorted(problems.items(), key=lambda item: tuple(map(int, item[0].split("_")))))
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(json.dumps({"source": dict(source), "problems": ordered}, indent=1) + "\n", "utf-8")
+    os.replace(temporary, path)
+
+
+def _leaves(output: Any) -> Iterator[torch.Tensor]:
+    if isinstance(output, torch.Tensor):
+        yield output
+    elif isinstance(output, Mapping):
+        for value in output.values():
+            yield from _leaves(value)
+    elif isinstance(output, (list, tuple)):
+        for value in output:
+            yield from _leaves(value)
+
+
+def _alike(values: list[Any], output: torch.Tensor) -> torch.Tensor | None:
+    found = [v for v in values if isinstance(v, torch.Tensor) and v.numel() == output.numel()]
+    return found[0] if found else None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+@contextmanager
+def _strict() -> Iterator[None]:
+    before = (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
