@@ -6,7 +6,8 @@ Owns the table of engines, the one place where they are told apart. Never writes
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -120,15 +121,16 @@ def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], Non
         work = WorkFile(evaluation.path, evaluation.blank)
         work.keep(plan.kept, previous)
         added = []
-        with work:
-            for verdict in _verdicts(evaluation, engine, plan):
+        # Closing ends the engine's processes at once where the loop is left early.
+        with work, closing(_verdicts(evaluation, engine, plan)) as verdicts:
+            for verdict in verdicts:
                 row = work.add(verdict)
                 added.append(row)
                 on_row(row)
         return Outcome(plan=plan, added=tuple(added), result=work.result(), path=work.path)
 
 
-def _verdicts(evaluation: Evaluation, engine: Engine, plan: Plan) -> Iterable[Verdict]:
+def _verdicts(evaluation: Evaluation, engine: Engine, plan: Plan) -> Generator[Verdict]:
     if not plan.jobs:
         return
     asked = {job.key for job in plan.jobs}
@@ -188,7 +190,7 @@ def _modal(device: str, gpus: Sequence[int] | None, progress: Progress | None) -
 
     if device != "cuda" or gpus is not None:
         raise EvaluationError("the engine modal chooses its own GPUs; leave --device and --gpus out")
-    return Place(engine=ModalEngine(), gpu="H100")
+    return Place(engine=ModalEngine(progress=progress), gpu="H100")
 
 
 ENGINES: dict[str, Callable[[str, Sequence[int] | None, Progress | None], Place]] = {

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kernelbench.rows import Row, Status
 
 
 class Reporter:
-    """Shows rows as they come. A context manager around one evaluation; writes to standard error."""
+    """Shows rows as they come, and what the engine says between them. Writes to standard error."""
 
-    def __init__(self, total: int) -> None:
-        self._total = total
+    def __init__(self) -> None:
+        self._total = 0
         self._done = 0
         self._bar: Any = None
         self._quiet = os.environ.get("CI", "").lower() in ("1", "true")
 
-    def __enter__(self) -> Reporter:
+    @contextmanager
+    def over(self, total: int) -> Iterator[None]:
+        """Count the kernels of one submission."""
+        self._total, self._done = total, 0
         if not self._quiet and sys.stderr.isatty():
-            from tqdm import tqdm  # `kbl --help` must stay fast
+            from tqdm import tqdm
 
-            self._bar = tqdm(total=self._total, unit="kernel", dynamic_ncols=True)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.close()
+            self._bar = tqdm(total=total, unit="kernel", dynamic_ncols=True)
+        try:
+            yield
+        finally:
+            if self._bar is not None:
+                self._bar.close()
+                self._bar = None
 
     def show(self, row: Row) -> None:
         """Show one finished kernel."""
@@ -44,8 +47,11 @@ class Reporter:
             sys.stderr.flush()
 
     def event(self, name: str, facts: dict[str, Any]) -> None:
-        """Show what the engine is doing; only a bar has room for it."""
-        if self._bar is not None and "key" in facts:
+        """Show what the engine does: a kernel's step on the bar, anything else (costs) as a line."""
+        if "key" not in facts:
+            words = ", ".join(f"{fact} {value}" for fact, value in facts.items() if value is not None)
+            sys.stderr.write(f"{name}: {words}\n")
+        elif self._bar is not None:
             self._bar.set_postfix_str(f"{name} {facts['key']}")
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from leaderboard.evaluate import Evaluation, Outcome, Place
     from leaderboard.plan import Selection
+    from leaderboard.progress import Reporter
 
 
 class Device(StrEnum):
@@ -51,6 +52,7 @@ class Request:
     problem_set: ProblemSet
     selection: Selection
     place: Place
+    reporter: Reporter
     data: Path
     work_root: Path
 
@@ -84,7 +86,9 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     from kernelbench.problems import DEFAULT_ROOT, ProblemSet
 
     from leaderboard.evaluate import EvaluationError, open_place
+    from leaderboard.progress import Reporter
 
+    reporter = Reporter()
     try:
         chosen = _device(engine, device)
         reduced = sizes is SizeChoice.REDUCED or (sizes is SizeChoice.AUTO and chosen == "cpu")
@@ -97,7 +101,8 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
             ),
             problem_set=ProblemSet(problems or DEFAULT_ROOT),
             selection=selection_of(level, only, sample),
-            place=open_place(engine, chosen, gpus=_indices(gpus)),
+            place=open_place(engine, chosen, gpus=_indices(gpus), progress=reporter.event),
+            reporter=reporter,
             data=data,
             work_root=work,
         )
@@ -134,7 +139,7 @@ def _evaluate_one(path: Path, request: Request) -> bool:
             recorded=request.data,
             work_root=request.work_root,
         )
-        outcome = _run(evaluation, request.place)
+        outcome = _run(evaluation, request)
     except KeyboardInterrupt:
         typer.echo("interrupted; what is finished is kept, and the same command continues", err=True)
         raise typer.Exit(130) from None
@@ -144,12 +149,11 @@ def _evaluate_one(path: Path, request: Request) -> bool:
     return _report(outcome)
 
 
-def _run(evaluation: Evaluation, place: Place) -> Outcome:
+def _run(evaluation: Evaluation, request: Request) -> Outcome:
     from leaderboard.evaluate import evaluate
-    from leaderboard.progress import Reporter
 
-    with Reporter(len(evaluation.plan(evaluation.previous()).jobs)) as reporter:
-        return evaluate(evaluation, place.engine, reporter.show)
+    with request.reporter.over(len(evaluation.plan(evaluation.previous()).jobs)):
+        return evaluate(evaluation, request.place.engine, request.reporter.show)
 
 
 def _report(outcome: Outcome) -> bool:

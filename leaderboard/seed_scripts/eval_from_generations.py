@@ -81,7 +81,8 @@ def run(options: Options) -> int:
         pass_at=options.pass_at_k_values,
     )
     kernels = evaluation.run.kernel_keys()
-    with Reporter(sum(evaluation.selection(kernels).wants(key) for key in kernels)) as reporter:
+    reporter = Reporter()
+    with reporter.over(sum(evaluation.selection(kernels).wants(key) for key in kernels)):
         outcome = evaluation.judge(place, reporter.show)
     counts = Counter(row.status.value for row in outcome.result.rows)
     said = ", ".join(f"{count} {status}" for status, count in counts.most_common())
