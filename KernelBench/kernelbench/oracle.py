@@ -149,11 +149,17 @@ def job_from_json(data: dict[str, Any]) -> tuple[Job, Path | None]:
     return job, Path(data["cache"]) if data["cache"] else None
 
 
+def _cpu_threads() -> int:
+    """As many as torch would take itself: what OMP_NUM_THREADS says, else one a processor."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdecimal() and int(said) else os.cpu_count() or 1
+
+
 def serve(requests: IO[str], answers: IO[str]) -> None:
     """Judge jobs until the input ends. The first line holds the settings; each answer is a line of JSON."""
     said = json.loads(requests.readline())
     settings = Settings(**{**said, "switched_off": tuple(said["switched_off"])})
-    threads = max(1, (os.cpu_count() or 1) if settings.device == "cpu" else 4)
+    threads = _cpu_threads() if settings.device == "cpu" else 4
     home = Home(device=settings.device, threads=threads, memory_bytes=int(settings.memory_gb * 2**30))
     with Zygote(home) as zygote:
         if settings.device == "cuda":
