@@ -1,6 +1,6 @@
 """Puts the evaluation server under load: clients that send good, wrong, hanging and crashing kernels.
 
-    python benchmarks/server.py --minutes 10 --clients 8      (on the CPU, into benchmarks/results/server.json)
+    python benchmarks/server.py --minutes 10 --clients 8     (on the CPU, into benchmarks/results/server.json)
 
 Every verdict is known in advance. The run fails where a request is lost, a verdict is wrong, or memory grows.
 """

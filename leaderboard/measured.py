@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernelbench.baselines import MODES, BaselineFile
 from kernelbench.compat import RunFolder, baseline_means, read_eval_results
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
@@ -63,9 +64,16 @@ def read_measured(path: Path) -> Measured:
     return Measured(name=result.entry, hardware=result.gpu, samples=samples)
 
 
-def read_baseline(path: Path, problem_set: ProblemSet) -> dict[ProblemKey, float]:
-    """Read mean milliseconds by problem from a KernelBench timing file; raise StoreError where it is none."""
+def read_times(text: str, problem_set: ProblemSet) -> dict[ProblemKey, float]:
+    """Read milliseconds by problem from a baseline of ours (`FILE:eager`, `FILE:compiled`) or a timing file.
+
+    A KernelBench timing file has one mode, and takes none. Raises StoreError where the file is neither.
+    """
+    name, _, mode = text.rpartition(":") if text.endswith(MODES) else (text, "", "")
+    path = Path(name)
     data = read_strictly(path)
+    if isinstance(data, dict) and "schema_version" in data:
+        return _from_baseline(path, data, mode or MODES[0])
     if not isinstance(data, dict) or not any(str(name).startswith("level") for name in data):
         raise StoreError(f"{path}: not a timing file: no key like level1")
     found: dict[ProblemKey, float] = {}
@@ -73,6 +81,16 @@ def read_baseline(path: Path, problem_set: ProblemSet) -> dict[ProblemKey, float
         names = {i: problem_set.load(level, i).name for i in problem_set.ids(level)}
         found |= {(level, i): mean for i, mean in baseline_means(data, level, names).items()}
     return found
+
+
+def _from_baseline(path: Path, data: Mapping[str, Any], mode: str) -> dict[ProblemKey, float]:
+    try:
+        problems = BaselineFile.from_json(data).problems
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"{path}: not a baseline file: {error}") from error
+    timed = {name: getattr(modes, mode) for name, modes in problems.items()}
+    keys = {name: (int(name.split("_")[0]), int(name.split("_")[1])) for name in timed}
+    return {keys[name]: timing.typical for name, timing in timed.items() if timing is not None}
 
 
 def _from_row(row: Row) -> Sample:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from kernelbench.baselines import BaselineFile, BaselineTiming, ProblemBaseline, dump_baseline
 from kernelbench.compat import RunFolder, merge_results, write_eval_results
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
@@ -15,7 +16,7 @@ from kernelbench.rows import Environment, ResultFile, Row, Status, Timing
 from leaderboard.analyze import MEASURED_BESIDE, Question, analyze
 from leaderboard.categories import category
 from leaderboard.compare import compare
-from leaderboard.measured import read_measured
+from leaderboard.measured import read_measured, read_times
 from leaderboard.store import StoreError, dump_result
 
 HERE = Environment(device="cuda:0", gpu="H200")
@@ -142,6 +143,20 @@ def test_a_timing_file_is_another_reference(tmp_path, problem_set):
     lines = {(line["group"], line["against"]): line for line in json.loads(done.stdout)["lines"]}
     line = lines["level 1", "compile"]
     assert (1, pytest.approx(3.0), 0.01) == (line["timed"], line["geomean"], line["fast_2"])
+
+
+def test_a_baseline_of_ours_is_another_reference_too(tmp_path, problem_set):
+    times = BaselineTiming(mean=6.0, std=0.0, min=5.0, max=7.0, n=9, median=5.5)
+    baseline = BaselineFile(
+        gpu="H200",
+        source="test",
+        measured_here=True,
+        environment=HERE,
+        problems={"1_1": ProblemBaseline(eager=times, compiled=None)},
+    )
+    (tmp_path / "H200.json").write_text(dump_baseline(baseline))
+    assert {(1, 1): 5.5} == read_times(str(tmp_path / "H200.json"), problem_set)
+    assert {} == read_times(f"{tmp_path / 'H200.json'}:compiled", problem_set)
 
 
 def test_figures_come_as_a_table_as_csv_and_as_a_picture(tmp_path):

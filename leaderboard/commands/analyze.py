@@ -36,7 +36,7 @@ def analyze_command(
     source: Annotated[Path, typer.Argument(help="A result file, or a run folder with eval_results.json.")],
     *,
     against: Annotated[
-        list[str] | None, typer.Option(help="A timing file to compare with, NAME=FILE; may be repeated.")
+        list[str] | None, typer.Option(help="Times to compare with, NAME=FILE; may be repeated.")
     ] = None,
     threshold: Annotated[list[float] | None, typer.Option(help="A p of fast_p; may be repeated.")] = None,
     k: Annotated[list[int] | None, typer.Option(help="A k of pass@k; may be repeated.")] = None,
@@ -53,14 +53,14 @@ def analyze_command(
     from kernelbench.problems import DEFAULT_ROOT, ProblemSet
 
     from leaderboard.analyze import DEFAULT_THRESHOLDS, Question, analyze, fast_p_curve
-    from leaderboard.measured import read_baseline, read_measured
+    from leaderboard.measured import read_measured, read_times
     from leaderboard.plots import PlotError, draw_fast_p
     from leaderboard.store import StoreError
 
     try:
         problem_set = ProblemSet(problems or DEFAULT_ROOT)
         question = Question(
-            references={n: read_baseline(path, problem_set) for n, path in _named(against or []).items()},
+            references={n: read_times(text, problem_set) for n, text in _named(against or []).items()},
             thresholds=sorted(threshold) if threshold else DEFAULT_THRESHOLDS,
             pass_at=k or [1],
             by_category=categories,
@@ -102,12 +102,12 @@ def compare_command(
     typer.echo(_shown(lines, output, facts), nl=output is not Format.CSV)
 
 
-def _named(texts: Sequence[str]) -> dict[str, Path]:
+def _named(texts: Sequence[str]) -> dict[str, str]:
     named = [text.partition("=") for text in texts]
     for name, separator, _ in named:
         if not separator:
             raise ValueError(f"--against must look like NAME=FILE, got {name!r}")
-    return {name: Path(path) for name, _, path in named}
+    return {name: path for name, _, path in named}
 
 
 def _shown(lines: Sequence[Mapping[str, Any]], output: Format, facts: Mapping[str, Any]) -> str:

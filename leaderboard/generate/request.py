@@ -74,8 +74,11 @@ class Request:
         """The run's folder."""
         return RunFolder(path=self.runs / self.run_name)
 
-    def open(self) -> Generation:
-        """Give the run, ready to draw; raise ValueError, ModelError or EvaluationError for a wrong option."""
+    def open(self, judge: Judge | None = None) -> Generation:
+        """Give the run, ready to draw; several turns open the engine asked for unless a judge is given.
+
+        Raises ValueError, ModelError or EvaluationError for a wrong option.
+        """
         prompt = PromptOptions(
             backend=self.backend,
             option=self.prompt,
@@ -99,7 +102,8 @@ class Request:
             retry_given_up=self.retry_given_up,
             patience=Patience(attempts=self.attempts, first_s=self.first_wait),
         )
-        judge = open_judge(self.engine, self.device, self.precision) if self.turns > 1 else None
+        if self.turns > 1 and judge is None:
+            judge = open_judge(self.engine, self.device, self.precision)
         return Generation(
             self.folder, self._problems(), self._model(parameters), options=options, judge=judge
         )

@@ -23,6 +23,7 @@ from kernelbench.rows import Row
 
 from leaderboard import store
 from leaderboard.generate.journal import Journal, Totals
+from leaderboard.generate.looking import Looking
 from leaderboard.generate.models import Message, Model, ModelError
 from leaderboard.generate.patience import Patience
 from leaderboard.generate.sampling import NoKernelError, Sampler
@@ -108,12 +109,14 @@ class Generation:
         self._sampler = Sampler(
             model=model,
             journal=self._journal,
-            backend=options.prompt.backend,
-            precision=options.prompt.precision or "fp32",
+            looking=Looking(
+                backend=options.prompt.backend,
+                precision=options.prompt.precision or "fp32",
+                check_kernel=options.check_kernel,
+            ),
             patience=options.patience,
             stopped=self._stopped,
             regenerations=options.regenerations,
-            check_kernel=options.check_kernel,
         )
 
     def draw(self, on_sample: OnSample) -> Outcome:

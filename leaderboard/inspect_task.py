@@ -1,0 +1,176 @@
+"""The benchmark as an `inspect_ai` task, scored by our evaluator on this machine's devices.
+
+    inspect eval leaderboard/inspect_task.py@kernelbench --model … -T splits=level_1 -T backend=triton
+
+Needs the extra `inspect`. Inspect talks to the model; this module writes prompts, asks again where an answer
+cannot be a kernel, and hands kernels to the evaluator's own processes.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from functools import cache
+from typing import Any
+
+import anyio
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ChatMessageUser
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from kernelbench.jobs import Settings
+from kernelbench.problems import ProblemSet, read_sizes
+from kernelbench.rows import Row, Status
+
+from leaderboard.evaluate import visible_gpus
+from leaderboard.generate.looking import Looking, asking_again
+from leaderboard.prompts import PromptOptions
+from leaderboard.serve.judgements import Judgement, Judgements
+from leaderboard.serve.workers import Device, Workers
+
+KERNEL = "kernel"
+POLL_S = 0.1
+_NOT_COMPILED = (Status.COMPILE_ERROR, Status.INFRA_ERROR)
+_OURS = ("interleaved",)
+
+
+@task
+def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with -T
+    splits: str | list[str] = "level_1",
+    problem_ids: str | int | list[int] | None = None,
+    prompt_option: str = "one_shot",
+    backend: str = "cuda",
+    precision: str = "fp32",
+    hardware: str | None = None,
+    num_correct_trials: int = 5,
+    timing_method: str = "interleaved",
+    regenerations: int = 0,
+    p: float = 1.0,
+    timeout_s: float = 180.0,
+    device: str = "auto",
+) -> Task:
+    """Build the task: one sample a problem, scored on being compiled, correct, and faster than `p` times.
+
+    `splits` are levels (`level_1` … `level_4`), `problem_ids` ids within them; further samples of a problem
+    are Inspect's epochs. `device` is cuda, cpu (at reduced sizes) or auto.
+    """
+    if timing_method not in _OURS:
+        message = "timing_method=%s changes nothing: candidate and reference are timed in interleaved batches"
+        logging.getLogger(__name__).warning(message, timing_method)
+    chosen = device if device != "auto" else ("cuda" if visible_gpus() else "cpu")
+    prompt = PromptOptions(backend=backend, option=prompt_option, precision=precision, gpu_name=hardware)
+    settings = Settings(
+        sizes="full" if chosen == "cuda" else "reduced",
+        device=chosen,
+        precision=precision,
+        trials=num_correct_trials,
+        timeout_s=timeout_s,
+    )
+    return Task(
+        dataset=_dataset(_words(splits), _numbers(problem_ids), prompt),
+        solver=[ask_for_kernel(backend, precision, regenerations)],
+        scorer=judged(settings, p),
+        version=1,
+        metadata={"p": p, "backend": backend, "precision": precision},
+    )
+
+
+@solver
+def ask_for_kernel(backend: str = "cuda", precision: str = "fp32", regenerations: int = 0) -> Solver:
+    """Ask for a kernel, and again where the answer cannot be one or the static checker objects."""
+    looking = Looking(backend=backend, precision=precision)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        for attempt in range(regenerations + 1):
+            state = await generate(state)
+            look = looking.at(state.output.completion)
+            if look.code is not None:
+                state.store.set(KERNEL, look.code)
+            if not look.complaint or attempt == regenerations:
+                break
+            state.messages.append(ChatMessageUser(content=asking_again(look.complaint)))
+        return state
+
+    return solve
+
+
+@scorer(metrics={"*": [mean(), stderr()]})
+def judged(settings: Settings, p: float = 1.0) -> Scorer:
+    """Score 1 or 0 for compiled, correct, and correct with a speedup above `p`; keep the row as metadata."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        source = state.store.get(KERNEL)
+        if source is None:
+            return _score(None, p, answer="", explanation="no answer held a complete code block")
+        row = await _judge(state.metadata["level"], state.metadata["problem_id"], source, settings)
+        why = f"{row.failure.name}: {row.failure.message}" if row.failure else ""
+        speed = f"speedup {row.speedup:.3f}x" if row.speedup is not None else ""
+        return _score(row, p, answer=source, explanation=" ".join([row.status.value, speed, why]).strip())
+
+    return score
+
+
+def _score(row: Row | None, p: float, *, answer: str, explanation: str) -> Score:
+    fast = row is not None and row.is_correct and row.speedup is not None and row.speedup > p
+    return Score(
+        value={
+            "compiled": float(row is not None and row.status not in _NOT_COMPILED),
+            "correct": float(row is not None and row.is_correct),
+            f"fast_{p:g}": float(fast),
+        },
+        answer=answer,
+        explanation=explanation,
+        metadata={"row": row.to_json()} if row else {},
+    )
+
+
+async def _judge(level: int, problem_id: int, source: str, settings: Settings) -> Row:
+    """Queue the kernel with those of other samples and wait; batches share the start of a judging process."""
+    sizes = read_sizes() if settings.sizes == "reduced" else {}
+    problem = ProblemSet().load(level, problem_id).reduced(sizes)
+    item = Judgement(id=uuid.uuid4().hex, problem=problem, source=source, settings=settings)
+    _queue(settings.device).add(item)
+    while not item.is_finished:
+        await anyio.sleep(POLL_S)
+    return Row.from_json((item.verdict or {})["row"])
+
+
+@cache
+def _queue(device: str) -> Judgements:
+    """Start this process's workers once: one a GPU, or one for the CPU. They end with the process."""
+    judgements = Judgements(max_queued=1_000_000, max_kept=1_000)
+    gpus = range(len(visible_gpus())) if device == "cuda" else ()
+    devices = [Device(name=f"gpu{index}", gpus=(index,)) for index in gpus]
+    Workers(judgements, devices or [Device(name="cpu", gpus=None)]).start()
+    return judgements
+
+
+def _dataset(splits: list[str], problem_ids: list[int], prompt: PromptOptions) -> MemoryDataset:
+    problem_set = ProblemSet()
+    problems = [
+        problem_set.load(level, problem_id)
+        for level in (int(split.removeprefix("level_")) for split in splits)
+        for problem_id in problem_set.ids(level)
+        if not problem_ids or problem_id in problem_ids
+    ]
+    samples = [
+        Sample(
+            id=f"level_{problem.level}_problem_{problem.problem_id}",
+            input=prompt.render(problem.source),
+            metadata={"level": problem.level, "problem_id": problem.problem_id, "name": problem.name},
+        )
+        for problem in problems
+    ]
+    return MemoryDataset(samples, name=f"kernelbench_{'_'.join(splits)}")
+
+
+def _words(value: str | list[str]) -> list[str]:
+    return value.split(",") if isinstance(value, str) else value
+
+
+def _numbers(value: Any) -> list[int]:
+    if value is None:
+        return []
+    listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    return [int(item) for item in listed]

@@ -1,0 +1,104 @@
+"""`generate_baseline_time`: times PyTorch itself, plain and compiled, into KernelBench's timing files.
+
+Each problem's own module, renamed, is judged like any kernel: its reference's times are the plain baseline,
+the times of a copy under `torch.compile` the compiled one. So baselines come from the kernels' own clock.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+from kernelbench.compat import write_text
+from kernelbench.jobs import Job, Settings, Verdict
+from kernelbench.keys import KernelKey
+from kernelbench.problems import DEFAULT_ROOT, Problem, ProblemSet, read_sizes
+from kernelbench.rows import Timing
+
+from leaderboard.evaluate import open_place
+from leaderboard.seed_scripts.eval_from_generations import chosen_device
+from leaderboard.seed_scripts.runner import run_script
+from leaderboard.store import read_strictly
+
+PLAIN = "baseline_time_torch"
+COMPILED = "baseline_time_torch_compile_inductor_default"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """KernelBench's script has its choices in the source; here they are options."""
+
+    hardware_name: str
+    levels: list[int] = field(default_factory=lambda: [1, 2, 3])
+    subset: tuple[int | None, int | None] = (None, None)
+    precision: str = "fp32"
+    torch_compile: bool = True
+    results_dir: str = "results/timing"
+    device: str = "auto"
+    problems_dir: str | None = None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the script."""
+    return run_script(Options, run, arguments)
+
+
+def run(options: Options) -> int:
+    """Time every problem and merge the times into the files; exit status 1 where some could not be timed."""
+    device = chosen_device(options.device, "local")
+    engine = open_place("local", device).engine
+    settings = Settings(
+        device=device, precision=options.precision, sizes="full" if device == "cuda" else "reduced", trials=1
+    )
+    problems = list(_problems(options, device))
+    names = {(p.level, p.problem_id): f"{p.name}.py" for p in problems}
+    jobs = [job for problem in problems for job in _jobs(problem, compiled=options.torch_compile)]
+    missing = 0
+    for verdict in engine.run(jobs, settings):
+        key = verdict.row.key
+        timing = verdict.row.runtime_ms if key.sample else verdict.row.reference_ms
+        missing += timing is None
+        path = Path(options.results_dir) / options.hardware_name / f"{COMPILED if key.sample else PLAIN}.json"
+        merge(path, key.level, names[key.level, key.problem_id], stats(verdict, timing))
+        said = f"{timing.mean:.4g} ms" if timing else verdict.row.status.value
+        typer.echo(f"{path.stem} level {key.level} {names[key.level, key.problem_id]}: {said}")
+    return 1 if missing else 0
+
+
+def stats(verdict: Verdict, timing: Timing | None) -> dict[str, Any] | None:
+    """Give times as KernelBench's files hold them; None where there are none."""
+    if timing is None:
+        return None
+    values = asdict(timing)
+    machine = {"hardware": verdict.environment.device, "device": verdict.environment.gpu}
+    return {**values, "num_trials": values.pop("n"), **machine}
+
+
+def merge(path: Path, level: int, name: str, value: dict[str, Any] | None) -> None:
+    """Put one problem's times into a timing file, leaving the others as they are."""
+    timings: dict[str, dict[str, Any]] = read_strictly(path) if path.is_file() else {}
+    timings.setdefault(f"level{level}", {})[name] = value
+    write_text(path, json.dumps(timings, indent=4) + "\n")
+
+
+def _problems(options: Options, device: str) -> Iterator[Problem]:
+    problem_set = ProblemSet(Path(options.problems_dir) if options.problems_dir else DEFAULT_ROOT)
+    sizes = read_sizes() if device == "cpu" else {}
+    low, high = options.subset[0] or 1, options.subset[1] or 1000
+    for level in options.levels:
+        for problem_id in problem_set.ids(level):
+            if low <= problem_id <= high:
+                yield problem_set.load(level, problem_id).reduced(sizes)
+
+
+def _jobs(problem: Problem, *, compiled: bool) -> Iterator[Job]:
+    copy = re.sub(r"\bModel\b", "ModelNew", problem.sized_source)
+    yield Job(key=KernelKey(problem.level, problem.problem_id, 0), source=copy, problem=problem)
+    if compiled:
+        source = f"{copy}\nModelNew.forward = torch.compile(ModelNew.forward)\n"
+        yield Job(key=KernelKey(problem.level, problem.problem_id, 1), source=source, problem=problem)
