@@ -10,7 +10,7 @@ pytest.importorskip("github")
 
 from fakes.fake_github import Fault, Host, serve
 from fakes.project import PEOPLE, Project, make_origin, submission
-from fakes.runner import SECRETS, Runner
+from fakes.runner import SECRETS, Runner, serve_kbl
 
 GOOD = submission(
     ("level_1_problem_19_sample_0", "# speedup 2.0"),
@@ -25,17 +25,23 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_origin(tmp_path_factory.mktemp("origin"))
 
 
+@pytest.fixture(scope="module")
+def kbl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with serve_kbl(tmp_path_factory.mktemp("kbl")) as path:
+        yield path
+
+
 @pytest.fixture
-def project(origin: Path, tmp_path: Path) -> Iterator[Project]:
+def project(origin: Path, tmp_path: Path, kbl: Path) -> Iterator[Project]:
     bare = tmp_path / "o" / "r.git"
     shutil.copytree(origin, bare)
     host = Host(git_dir=bare, people=dict(PEOPLE))
     with serve(host) as url:
-        yield Project(host=host, runner=Runner(host, url, tmp_path / "runs"), folder=tmp_path)
+        yield Project(host=host, runner=Runner(host, url, tmp_path / "runs", kbl), folder=tmp_path)
 
 
 def test_a_contribution_travels_from_branch_to_board(project: Project) -> None:
-    project.runner.with_site = True
+    project.runner.with_site, project.runner.kbl = True, None
     pull = project.open_pull({PATH: GOOD})
     head = project.host.head_of(pull)
 
@@ -244,24 +250,25 @@ def test_an_evaluation_that_dies_midway_keeps_what_it_judged_and_goes_on_at_the_
     assert "Evaluated" in project.comment(pull)
 
 
-def test_an_evaluation_without_any_result_is_told_and_published_nothing(project: Project) -> None:
+def test_an_evaluation_without_any_result_is_told_and_publishes_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pull = project.open_pull({PATH: GOOD})
-    project.runner.extra = {"PYTHONHOME": "/nowhere"}
-    labelled = {"github": project}
     run_job = project.runner._run_job
 
-    def broken_while_evaluating(run, definition, job, context, head):
-        project.runner.extra = {"STEADY_BREAKS": "1"} if job.id == "evaluate" else {}
+    def without_its_job(run, definition, job, context, head):
+        if job.id == "evaluate":
+            for folder in run.artifacts.values():
+                (folder / "job.json").write_text("{")
         run_job(run, definition, job, context, head)
 
-    project.runner.extra = {}
-    project.runner._run_job = broken_while_evaluating
+    monkeypatch.setattr(project.runner, "_run_job", without_its_job)
     run = project.label(pull)
 
-    assert labelled
     assert "failure" == run.results["evaluate"]
     assert "success" == run.results["publish"]
     assert "handed no result on" in project.comment(pull)
+    assert project.result("alice-first") is None
 
 
 def test_two_pull_requests_at_once_both_land(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

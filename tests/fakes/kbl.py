@@ -2,22 +2,33 @@
 
 The engine `steady` judges by a kernel's first line (see `fake_engine`) as if on the CPU. STEADY_DIES_AFTER makes
 the whole process die after that many verdicts, as a runner that is taken away does.
+
+With `--serve SOCKET` it loads everything once and forks for each command that `fakes.kbl_client` sends: the same
+code in a process of its own, without the second that importing takes.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import socket
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from fake_engine import FakeEngine
 from kernelbench.jobs import Verdict
 from kernelbench.rows import Environment
+from kernelbench.version import evaluator_sha256
 
 from leaderboard import evaluate
 from leaderboard.cli import app
 
 CPU = Environment(device="a CPU", gpu="CPU")
+LONGER_THAN_A_WRITE_S = 0.5
 
 
 class SteadyEngine(FakeEngine):
@@ -30,12 +41,74 @@ class SteadyEngine(FakeEngine):
         left = int(os.environ.get("STEADY_DIES_AFTER", "1000000"))
         for verdict in super().run(jobs, settings):
             if left == 0:
-                sys.stdout.flush()
+                time.sleep(LONGER_THAN_A_WRITE_S)
                 os._exit(137)
             left -= 1
             yield verdict
 
 
+def serve(path: str) -> None:
+    """Fork for each command that comes, until the socket's file is gone."""
+    import github  # noqa: F401
+
+    import leaderboard.github.evaluation
+    import leaderboard.github.publish  # noqa: F401
+
+    evaluator_sha256()  # once for all, as in a checkout that nobody edits
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path)
+    server.listen(64)
+    while True:
+        connection, _ = server.accept()
+        _run_forked(connection, server)
+
+
+def _run_forked(connection: socket.socket, server: socket.socket) -> None:
+    message, descriptors, *_ = socket.recv_fds(connection, 1 << 20, 2)
+    asked = json.loads(message)
+    child = os.fork()
+    if child == 0:
+        server.close()
+        for target, descriptor in zip((1, 2), descriptors, strict=True):
+            os.dup2(descriptor, target)
+        os.chdir(asked["folder"])
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        os._exit(_code_of(asked["arguments"]))
+    for descriptor in descriptors:
+        os.close(descriptor)
+    threading.Thread(target=_answer, args=(connection, child), daemon=True).start()
+
+
+def _code_of(arguments: list[str]) -> int:
+    sys.argv = ["kbl", *arguments]
+    try:
+        app()
+    except SystemExit as ended:
+        code = ended.code
+        return code if isinstance(code, int) else int(code is not None)
+    except BaseException:  # noqa: BLE001 - a process of its own would print it and end too
+        import traceback
+
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+def _answer(connection: socket.socket, child: int) -> None:
+    _, status = os.waitpid(child, 0)
+    connection.sendall(bytes([os.waitstatus_to_exitcode(status) & 255]))
+    connection.close()
+
+
 evaluate.ENGINES["steady"] = lambda *_: evaluate.Place(engine=SteadyEngine(), gpu="CPU")
-sys.argv[0] = "kbl"
-app()
+if len(sys.argv) == 3 and sys.argv[1] == "--serve":
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    Path(sys.argv[2]).unlink(missing_ok=True)
+    serve(sys.argv[2])
+else:
+    sys.argv[0] = "kbl"
+    app()

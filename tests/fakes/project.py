@@ -19,23 +19,15 @@ PEOPLE = {
     "mallory": (1003, "triage"),
     "bob": (1004, "read"),
 }
-COPIED = (
-    "leaderboard",
-    "KernelBench",
-    "scripts",
-    "site",
-    "baselines",
-    ".github",
-    "README.md",
-    "CHANGELOG.md",
-)
+COPIED = ("leaderboard", "KernelBench/kernelbench", "scripts", "site", ".github", "README.md", "CHANGELOG.md")
+PROBLEMS = ("level1/19_*", "level1/23_*", "level1/36_*", "level2/40_*", "level3/1_*", "*.json")
 SETTINGS = {
     'engine = "modal"': 'engine = "steady"',
     'gpu = "H100"': 'gpu = "CPU"',
     'device = "cuda"': 'device = "cpu"',
     'sizes = "full"': 'sizes = "reduced"',
     "api_retries = 6": "api_retries = 2",
-    "progress_every_s = 30.0": "progress_every_s = 0.1",
+    "progress_every_s = 30.0": "progress_every_s = 0.5",
 }
 PAYLOADS = Path(__file__).parent / "payloads"
 WHO = {
@@ -44,7 +36,7 @@ WHO = {
     "GIT_COMMITTER_NAME": "t",
     "GIT_COMMITTER_EMAIL": "t@t",
 }
-SKIPPED = ("__pycache__", "*.pyc", "node_modules", ".git", "build", "level4")
+SKIPPED = ("__pycache__", "*.pyc", ".git", "fingerprints.json")
 
 Files = Mapping[str, bytes | None]
 """Contents by path; None removes a file."""
@@ -64,6 +56,11 @@ def make_origin(folder: Path) -> Path:
             shutil.copytree(ROOT / name, work / name, ignore=shutil.ignore_patterns(*SKIPPED))
         elif (ROOT / name).is_file():
             shutil.copy2(ROOT / name, work / name)
+    for pattern in PROBLEMS:
+        for path in (ROOT / "KernelBench").glob(pattern):
+            target = work / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
     settings = work / ".github/evaluation.toml"
     text = settings.read_text("utf-8")
     for before, after in SETTINGS.items():

@@ -13,7 +13,10 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,25 @@ STEP_TIMEOUT_S = 240
 KBL = """#!/bin/sh
 exec env PYTHONPATH="{clone}:{clone}/KernelBench:{tests}" {python} -m fakes.kbl "$@"
 """
+KBL_FORKED = """#!/bin/sh
+exec {python} -S -E {tests}/fakes/kbl_client.py {socket} "$@"
+"""
+
+
+@contextmanager
+def serve_kbl(folder: Path) -> Iterator[Path]:
+    """Keep a server that forks for each command; yields its socket."""
+    path = folder / "kbl.sock"
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "KernelBench", ROOT / "tests")))
+    command = [sys.executable, "-m", "fakes.kbl", "--serve", str(path)]
+    server = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths})
+    try:
+        while not path.exists() and server.poll() is None:
+            time.sleep(0.05)
+        yield path
+    finally:
+        server.terminate()
+        server.wait(10)
 
 
 @dataclass
@@ -82,8 +104,10 @@ class Run:
 class Runner:
     """Runs workflows of the repository behind `host`, whose API is at `api_url`."""
 
-    def __init__(self, host: fake_github.Host, api_url: str, folder: Path) -> None:
+    def __init__(self, host: fake_github.Host, api_url: str, folder: Path, kbl: Path | None = None) -> None:
+        """Set up; `kbl` is the socket of a server that forks for each command, where processes shall be spared."""
         self.host = host
+        self.kbl = kbl
         self.api_url = api_url
         self.folder = folder
         self.with_site = False
@@ -212,7 +236,7 @@ class Runner:
         made.environment = {name: fill(text, context) for name, text in step.get("env", {}).items()}
         work = place / "work"
         if shlex.split(made.command)[0] == "scripts/install.sh":
-            return _install(work)
+            return self._install(work)
         output, event = place / f"output-{len(made.command)}-{made.name}", place / "event.json"
         event.write_text(json.dumps(context["github"]["event"]))
         done = subprocess.run(
@@ -228,6 +252,14 @@ class Runner:
         if output.exists():
             made.outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
         return done.returncode == 0
+
+    def _install(self, work: Path) -> bool:
+        shim = work / ".venv/bin/kbl"
+        shim.parent.mkdir(parents=True)
+        text = KBL_FORKED if self.kbl else KBL
+        shim.write_text(text.format(clone=work, tests=ROOT / "tests", python=sys.executable, socket=self.kbl))
+        shim.chmod(0o755)
+        return True
 
     def _environment(self, run: Run, context: dict[str, Any], place: Path) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
@@ -287,14 +319,6 @@ def _ancestors(jobs: dict[str, Any], job_id: str) -> set[str]:
     needs = jobs[job_id].get("needs", [])
     found = set([needs] if isinstance(needs, str) else needs)
     return found.union(*(_ancestors(jobs, other) for other in found))
-
-
-def _install(work: Path) -> bool:
-    shim = work / ".venv/bin/kbl"
-    shim.parent.mkdir(parents=True)
-    shim.write_text(KBL.format(clone=work, tests=ROOT / "tests", python=sys.executable))
-    shim.chmod(0o755)
-    return True
 
 
 def _upload(run: Run, made: Step, place: Path, options: dict[str, str]) -> bool:
