@@ -1,6 +1,9 @@
 """What a model is shown: our words, the worked examples, hardware facts, and other people's own prompt files."""
 
 import ast
+import json
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -94,3 +97,13 @@ def test_an_example_parses_has_a_reference_and_passes_the_static_checker(item):
     assert (EXAMPLES / "reference" / f"{item['name']}.py").is_file()
     valid, errors, _ = validate_kernel_static(source, item["backend"], item.get("precision", "fp32"))
     assert (True, []) == (valid, errors)
+
+
+@pytest.mark.gpu
+def test_the_examples_that_this_machine_can_run_are_correct(tmp_path, repository):
+    out = tmp_path / "examples.json"
+    command = [sys.executable, str(repository / "benchmarks/prompt_examples.py"), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    statuses = {item["status"] for item in json.loads(out.read_text())["examples"]}
+    assert statuses <= {"correct", "not run"}
