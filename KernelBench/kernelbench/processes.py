@@ -67,7 +67,9 @@ class Zygote:
     def __init__(self, home: Home) -> None:
         self.home = home
         ours, theirs = socket.socketpair()
-        code = f"import sys; sys.path[:] = {sys.path!r}; from kernelbench.zygote import main"
+        self._folder = tempfile.TemporaryDirectory(prefix="kernelbench-", ignore_cleanup_errors=True)
+        paths = [str(Path(path).resolve()) for path in sys.path]
+        code = f"import sys; sys.path[:] = {paths!r}; from kernelbench.zygote import main"
         code += f"; main({theirs.fileno()})"
         environment = {
             **{k: v for k, v in os.environ.items() if k in _KEPT_VARIABLES},
@@ -78,6 +80,7 @@ class Zygote:
             pass_fds=[theirs.fileno()],
             env=environment,
             stdin=subprocess.DEVNULL,
+            cwd=self._folder.name,  # what the reference's process writes goes away with it
         )
         theirs.close()
         self._control = ours
@@ -97,6 +100,7 @@ class Zygote:
         except subprocess.TimeoutExpired:
             sandbox.kill_all(sandbox.descendants(self._process.pid))
             self._process.wait()
+        self._folder.cleanup()
 
     def fork(self, *, confined: bool, cache: Path | None = None) -> RunnerProcess:
         """Start a runner: `confined` for a candidate, free for the trusted reference."""
