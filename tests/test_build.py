@@ -158,6 +158,29 @@ def test_headers_that_are_too_slim_give_way_to_the_full_ones(builder: Builder) -
     assert (built.status, built.headers) == (BuildStatus.BUILT, ("full",)), built.log
 
 
+def test_an_extension_that_cannot_be_loaded_here_does_not_keep_the_next_from_being_built(
+    builder: Builder,
+) -> None:
+    broken = "CPP.replace('static PyObject*', 'extern int only_with_a_gpu(); static PyObject*', 1)"
+    broken += ".replace('42', 'only_with_a_gpu()')"
+    source = (
+        HEAD + f"first = load_inline('first', {broken}, no_implicit_headers=True)\n" + TINY.removeprefix(HEAD)
+    )
+    built = build(builder, source)
+    assert built.status is BuildStatus.BUILT
+    assert {"first.so", "tiny.so"} == {path.name for path in (built.cache or Path()).rglob("*.so")}
+
+
+def test_a_build_that_fills_the_disk_is_ended(tmp_path: Path) -> None:
+    source = (
+        HEAD + "while True: open(f'flood{time.time_ns()}', 'wb').write(bytes(64 << 20)); time.sleep(0.05)"
+    )
+    with Builder(cache_root=tmp_path / "cache", workers=1, arch="", written_gb=0.3) as builder:
+        built = build(builder, source)
+    assert built.status is BuildStatus.FAILED
+    assert "wrote" in built.message
+
+
 def test_sources_that_compile_nothing_are_done_at_once(builder: Builder) -> None:
     for source in ("import torch\nclass ModelNew: ...", "import triton"):
         future = builder.submit(job(source))

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from kernelbench import sandbox
 from kernelbench.build_child import COLLECTED, OUTCOME
+from kernelbench.build_limits import BuildLimits
 from kernelbench.build_server import LEAN, BuildServer, Running
 from kernelbench.build_store import MAX_EXTENSIONS, ForeignFile, Store
 from kernelbench.build_toolchain import local_arch, toolchain_sha256
@@ -74,18 +75,23 @@ class Builder:
         arch: str | None = None,
         timeout_s: float = 600.0,
         memory_gb: float = 16.0,
+        written_gb: float = 4.0,
         slim_headers: bool = True,
     ) -> None:
         """Set up the pool.
 
         `arch` is a value for TORCH_CUDA_ARCH_LIST such as `9.0a`; by default that of this machine's first
-        GPU, empty where there is none. `memory_gb` limits one build, all its processes together.
+        GPU, empty where there is none. `timeout_s`, `memory_gb` and `written_gb` limit one build, all its
+        processes together.
         """
         self.arch = local_arch() if arch is None else arch
         self.workers = workers or max(1, round((os.cpu_count() or 1) * _WORKERS_PER_CORE))
-        self._timeout_s = timeout_s
+        self._limits = BuildLimits(
+            timeout_s=timeout_s,
+            memory_bytes=int(memory_gb * 2**30),
+            written_bytes=int(written_gb * 2**30),
+        )
         self._slim_headers = slim_headers
-        self._memory_bytes = int(memory_gb * 2**30)
         self._store = Store(cache_root or default_cache_root())
         self._toolchain = toolchain_sha256(self.arch)
         self._server = BuildServer()
@@ -165,14 +171,16 @@ class Builder:
         }
         with (self._store.root / "work" / f"{work.name}.log").open("w+b") as log:
             Path(log.name).unlink()
-            return self._wait(self._server.start(request, log), log, uid)
+            return self._wait(self._server.start(request, log), log, work, uid)
 
-    def _wait(self, running: Running, log: IO[bytes], uid: int | None) -> _Run:
+    def _wait(self, running: Running, log: IO[bytes], work: Path, uid: int | None) -> _Run:
         """Wait for a build within its limits; kill it and all it started where it breaks one."""
         started = time.monotonic()
         stopped = ""
         while not running.wait(_LOOK_EVERY_S):
-            stopped = self._broken_limit(running.keeper, time.monotonic() - started)
+            passed_s = time.monotonic() - started
+            cancelled = "the build was cancelled" if self._closing.is_set() else ""
+            stopped = cancelled or self._limits.broken(running.keeper, passed_s, work)
             if stopped:
                 _kill(running, uid)
                 break
@@ -185,16 +193,6 @@ class Builder:
             cpu_seconds=end.get("cpu_seconds", 0.0),
             seconds=time.monotonic() - started,
         )
-
-    def _broken_limit(self, keeper: int, passed_s: float) -> str:
-        """Say which limit a running build breaks; empty where it keeps to all."""
-        if self._closing.is_set():
-            return "the build was cancelled"
-        if passed_s > self._timeout_s:
-            return f"the build took longer than {self._timeout_s:.0f} s"
-        if keeper and sandbox.resident_bytes(sandbox.descendants(keeper)) > self._memory_bytes:
-            return f"the build took more than {self._memory_bytes / 2**30:.1f} GiB of memory"
-        return ""
 
     def _conclude(self, run: _Run, name: str, work: Path, uid: int | None) -> Built:
         """Turn a run into its outcome; what could end otherwise another time is not kept."""

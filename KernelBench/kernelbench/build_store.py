@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ MAX_EXTENSIONS = 32
 _KEY = re.compile(r"[0-9a-f]{64}")
 _LIBRARY = re.compile(r"[A-Za-z0-9_.\-]{1,200}\.so")
 _SUMMARY = "build.json"
+_STALE_S = 86_400.0
 _CHUNK_BYTES = 1 << 20
 
 
@@ -40,11 +42,14 @@ class Store:
     root: Path
 
     def open(self) -> None:
-        """Create the folders; nobody but their owner may list them."""
+        """Create the folders, which nobody but their owner may list, and clear what killed builders left."""
         for folder in (self.root, self.root / "work"):
             folder.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(PermissionError):
                 folder.chmod(0o711)
+        for left in (self.root / "work").iterdir():  # by builds whose builder was killed
+            if time.time() - left.stat().st_mtime > _STALE_S:
+                shutil.rmtree(left, ignore_errors=True)
 
     def folder(self, name: str) -> Path:
         """Where the finished build of that name lies, or will lie."""

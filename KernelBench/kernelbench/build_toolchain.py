@@ -11,21 +11,18 @@ import sys
 from functools import cache as cached
 from pathlib import Path
 
+from kernelbench.extensions import target_arch
+
 
 @cached
 def local_arch() -> str:
-    """Give this machine's first GPU as TORCH_CUDA_ARCH_LIST takes it; empty where there is none.
-
-    From Hopper on it carries the `a` without which the newest instructions (wgmma) do not assemble.
-    """
+    """Give this machine's first GPU as TORCH_CUDA_ARCH_LIST takes it; empty where there is none."""
     chosen = os.environ.get("TORCH_CUDA_ARCH_LIST")
     if chosen:
         return chosen
     line = _first_line(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "--id=0"])
     match = re.fullmatch(r"(\d+)\.(\d+)", line.strip())
-    if match is None:
-        return ""
-    return match[0] + ("a" if int(match[1]) >= 9 else "")
+    return target_arch((int(match[1]), int(match[2]))) if match else ""
 
 
 @cached

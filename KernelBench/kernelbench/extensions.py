@@ -37,6 +37,7 @@ _ENVIRONMENT_IN_KEY = (
     "CUDA_HOME",
     "CPLUS_INCLUDE_PATH",
 )
+_FIRST_WITH_SPECIFICS = 9
 _MAX_SOURCE_BYTES = 16 << 20
 
 
@@ -104,10 +105,14 @@ class _Loader:
             if is_compile_error(error) and self.settings.collect is not None:
                 _keep_error(self.settings.collect / key, str(error))
             raise
-        if self.settings.collect is not None:
-            (self.settings.collect / key).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(library, self.settings.collect / key / library.name)
-        return _import_library(library, arguments)
+        if self.settings.collect is None:
+            return _import_library(library, arguments)
+        (self.settings.collect / key).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(library, self.settings.collect / key / library.name)
+        try:
+            return _import_library(library, arguments)
+        except (ImportError, OSError) as error:
+            return _Unloaded(str(error))
 
     def _build(self, key: str, arguments: dict[str, Any], texts: Mapping[str, str]) -> Path:
         """Build with slim headers, and with the full ones where that fails; give the library's path."""
@@ -146,8 +151,9 @@ class _Loader:
         try:
             if headers is not None:
                 os.environ["CPATH"] = os.pathsep.join(filter(None, [str(headers), before["CPATH"]]))
-            if self.settings.arch:
-                os.environ.setdefault("TORCH_CUDA_ARCH_LIST", self.settings.arch)
+            arch = self.settings.arch or _device_arch()
+            if arch:
+                os.environ.setdefault("TORCH_CUDA_ARCH_LIST", arch)
             cpp_extension._import_module_from_library = _library_path
             return Path(self.original(**mine))
         finally:
@@ -156,6 +162,33 @@ class _Loader:
                 os.environ.pop(name, None)
                 if value is not None:
                     os.environ[name] = value
+
+
+class _Unloaded:
+    """Stands for an extension that cannot be loaded without a GPU, so that the next is built too."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __getattr__(self, name: str) -> Any:
+        raise ImportError(f"{name} cannot be called here: {self._reason}")
+
+
+def target_arch(capability: tuple[int, int]) -> str:
+    """Name a device for TORCH_CUDA_ARCH_LIST.
+
+    From Hopper on it carries the `a` without which the newest instructions (wgmma) do not assemble.
+    """
+    major, minor = capability
+    return f"{major}.{minor}{'a' if major >= _FIRST_WITH_SPECIFICS else ''}"
+
+
+def _device_arch() -> str:
+    import torch
+
+    if torch.version.cuda is None or not torch.cuda.is_available():
+        return ""
+    return target_arch(torch.cuda.get_device_capability())
 
 
 def content_key(

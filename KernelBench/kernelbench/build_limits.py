@@ -1,0 +1,62 @@
+"""What a build may use, and whether it has used more: time, memory, and what it writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelbench import sandbox
+
+_MAX_FILES = 20_000
+_BLOCK_BYTES = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildLimits:
+    """Limits of one build, all its processes together."""
+
+    timeout_s: float = 600.0
+    memory_bytes: int = 16 << 30
+    written_bytes: int = 4 << 30
+
+    def broken(self, keeper: int, passed_s: float, work: Path) -> str:
+        """Say which limit a running build breaks; empty where it keeps to all."""
+        if passed_s > self.timeout_s:
+            return f"the build took longer than {self.timeout_s:.0f} s"
+        family = sandbox.descendants(keeper) if keeper else []
+        if sandbox.resident_bytes(family) > self.memory_bytes:
+            return f"the build took more than {self.memory_bytes / 2**30:.1f} GiB of memory"
+        sizes = list(_sizes(work))
+        if sum(sizes) + _temporary_bytes(family, keeper) > self.written_bytes or len(sizes) > _MAX_FILES:
+            return f"the build wrote more than {self.written_bytes / 2**30:.1f} GiB or {_MAX_FILES} files"
+        return ""
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    """What each entry of a folder takes on disk; a build changes it meanwhile, so what is gone is skipped."""
+    seen = 0
+    for at, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            seen += 1
+            if seen > _MAX_FILES + 1:
+                return
+            try:
+                yield os.lstat(os.path.join(at, name)).st_blocks * _BLOCK_BYTES  # noqa: PTH118 (walks fast)
+            except OSError:
+                continue
+
+
+def _temporary_bytes(family: list[int], keeper: int) -> int:
+    """What lies in the build's own temporary folder, which is memory; 0 where it has none of its own."""
+    for pid in family:
+        theirs = Path(f"/proc/{pid}/root/tmp")
+        try:
+            if pid == keeper or theirs.stat().st_dev == Path("/tmp").stat().st_dev:  # noqa: S108
+                continue
+            usage = os.statvfs(theirs)
+        except OSError:
+            continue
+        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+    return 0
