@@ -27,8 +27,8 @@ def stats(mean, **more):
     }
 
 
-def import_files(folder, eager, compiled=None):
-    options = ["--source", "ours", "--out", str(folder / "baselines")]
+def import_files(folder, eager, compiled=None, *more):
+    options = ["--source", "ours", "--out", str(folder / "baselines"), *more]
     for name, content in (("eager", eager), ("compiled", compiled)):
         if content is not None:
             path = folder / f"{name}.json"
@@ -51,6 +51,11 @@ def test_names_count_with_and_without_their_ending_and_null_is_left_out(tmp_path
         "ours",
         "NVIDIA H200",
     )
+
+
+def test_own_times_are_marked_as_such(tmp_path):
+    import_files(tmp_path, {"level1": {"19_ReLU.py": stats(4.0)}}, None, "--measured-here")
+    assert read_baseline(tmp_path / "baselines" / "H200.json").measured_here
 
 
 def test_a_file_read_and_written_again_is_the_same(tmp_path):

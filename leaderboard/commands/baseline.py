@@ -22,9 +22,14 @@ def import_command(
     compiled: Annotated[Path | None, typer.Option(help="The same of torch.compile.")] = None,
     source: Annotated[str, typer.Option(help="Who measured it, where and how: shown beside the times.")],
     gpu: Annotated[str, typer.Option(help="Board; by default that of the device in the files.")] = "",
+    measured_here: Annotated[
+        bool, typer.Option("--measured-here", help="The times are this evaluator's own.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder of the baselines.")] = Path("baselines"),
 ) -> None:
-    """Turn KernelBench's timing files into `baselines/<gpu>.json`, marked as not measured here.
+    """Turn KernelBench's timing files into `baselines/<gpu>.json`.
+
+    The files may be published ones, or those that scripts/generate_baseline_time.py has written.
 
     Exit status: 0 written, 1 a file is broken or names a problem that the set lacks.
     """
@@ -49,7 +54,7 @@ def import_command(
     baseline = BaselineFile(
         gpu=model,
         source=source,
-        measured_here=False,
+        measured_here=measured_here,
         environment=Environment(device=device, gpu=model),
         problems=problems,
     )
