@@ -1,0 +1,70 @@
+"""Linear layer, group normalisation, minimum over the features, bias: cuBLAS for the product, then one pass.
+
+A program holds a row in registers as groups by members, so that mean and variance of every group are
+reductions along one axis of the tile.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def nan_minimum(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def row_kernel(
+    y_ptr, out_ptr, linear_bias_ptr, weight_ptr, bias_ptr, eps, GROUPS: tl.constexpr, MEMBERS: tl.constexpr
+):
+    columns = tl.arange(0, GROUPS)[:, None] * MEMBERS + tl.arange(0, MEMBERS)[None, :]
+    y_ptr += tl.program_id(0).to(tl.int64) * GROUPS * MEMBERS
+    x = tl.load(y_ptr + columns) + tl.load(linear_bias_ptr + columns)
+    x -= (tl.sum(x, axis=1) / MEMBERS)[:, None]
+    x = x * (1.0 / tl.sqrt(tl.sum(x * x, axis=1) / MEMBERS + eps))[:, None]
+    x = x * tl.load(weight_ptr + columns) + tl.load(bias_ptr + columns)
+    x = tl.reduce(tl.reduce(x, 1, nan_minimum), 0, nan_minimum)
+    tl.store(out_ptr + tl.program_id(0), x)
+
+
+@triton.jit
+def outer_sum_kernel(bias_ptr, row_ptr, out_ptr, rows, BLOCK: tl.constexpr):
+    feature = tl.program_id(0)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = columns < rows
+    x = tl.load(row_ptr + columns, mask=mask) + tl.load(bias_ptr + feature)
+    tl.store(out_ptr + feature * rows + columns, x, mask=mask)
+
+
+class ModelNew(nn.Module):
+    """Linear layer, group norm, row minimum, bias that broadcasts to four axes."""
+
+    def __init__(self, in_features: int, out_features: int, num_groups: int, bias_shape: tuple[int, ...]):
+        super().__init__()
+        self.gemm = nn.Linear(in_features, out_features)
+        self.group_norm = nn.GroupNorm(num_groups, out_features)
+        self.bias = nn.Parameter(torch.randn(bias_shape))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        linear, norm = self.gemm, self.group_norm
+        y = torch.mm(x, linear.weight.t())
+        rows, features = y.shape
+        lows = torch.empty(rows, device=y.device, dtype=y.dtype)
+        row_kernel[(rows,)](
+            y,
+            lows,
+            linear.bias,
+            norm.weight,
+            norm.bias,
+            norm.eps,
+            GROUPS=norm.num_groups,
+            MEMBERS=features // norm.num_groups,
+            num_warps=8,
+        )
+        out = torch.empty((1, features, rows, 1), device=y.device, dtype=y.dtype)
+        outer_sum_kernel[(features, triton.cdiv(rows, 1024))](
+            self.bias, lows, out, rows, BLOCK=1024, num_warps=4
+        )
+        return out
