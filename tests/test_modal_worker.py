@@ -2,11 +2,12 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from kernelbench.engines.remote_build import RefusedBuildError, build, pack, read_builds, unpack
+from kernelbench.engines.remote_build import ARCH, RefusedBuildError, build, pack, read_builds, unpack
 from kernelbench.engines.wire import pack_request
 from kernelbench.engines.worker import device_problem, judge
 from kernelbench.jobs import Job, Settings, Verdict
@@ -93,6 +94,33 @@ def test_anything_but_a_build_is_refused(text: str) -> None:
 def test_a_broken_file_of_a_build_is_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(RefusedBuildError):
         unpack({NAME: {"build.json": content}}, tmp_path)
+
+
+COMPILED = """import torch
+from torch.utils.cpp_extension import load_inline
+
+module = load_inline(name="nothing_much", cpp_sources="extern \\"C\\" int one() { return 1; }", is_python_module=False)
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return x.relu()
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler; apt-get install g++")
+def test_a_build_made_elsewhere_is_found_by_the_judging_container(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from kernelbench.build import Builder, BuildStatus
+
+    job = Job(key=JOB.key, source=COMPILED, problem=JOB.problem)
+    tmp_path.chmod(0o711)
+    unpack(read_builds(build(pack_request([job], Settings()))), tmp_path)
+    with Builder(cache_root=tmp_path, arch=ARCH) as builder:
+        found = builder.submit(job).result()
+
+    assert BuildStatus.BUILT is found.status, found
+    assert found.reused
 
 
 def test_a_kernel_that_needs_no_compiling_gives_no_build() -> None:

@@ -108,27 +108,30 @@ def publish(result: Annotated[Path, typer.Option(help="The folder that the evalu
 
 @ci.command()
 def results() -> None:
-    """Bring the recorded results into the checkout where they live on another branch (pages.yml)."""
+    """Bring in the results that belong to the merged submissions, from their branch (pages.yml)."""
     from leaderboard.github.event import EventError, read_runner
     from leaderboard.github.gitrepo import GitError, Remote, fetch_folder
+    from leaderboard.github.merged import settle_results
     from leaderboard.github.say import log
     from leaderboard.github.settings import SettingsError, read_settings
+    from leaderboard.store import StoreError
 
     try:
         settings, runner = read_settings(), read_runner()
-        if settings.results_ref == settings.base_ref:
-            log("the results are part of the checkout")
-            return
-        remote = Remote(
-            url=runner.clone_url,
-            ref=settings.results_ref,
-            start_ref=settings.base_ref,
-            token=runner.token,
-        )
-        fetched = fetch_folder(remote, "data", Path())
-    except (SettingsError, EventError, GitError) as error:
+        if settings.results_ref != settings.base_ref:
+            remote = Remote(
+                url=runner.clone_url,
+                ref=settings.results_ref,
+                start_ref=settings.base_ref,
+                token=runner.token,
+            )
+            fetched = fetch_folder(remote, "data", Path())
+            log(f"results of {settings.results_ref}: {'fetched' if fetched else 'none yet'}")
+        waiting = settle_results(Path("data"), Path("submissions"))
+    except (SettingsError, EventError, GitError, StoreError) as error:
         raise _fault(error) from error
-    log(f"results of {settings.results_ref}: {'fetched' if fetched else 'none yet'}")
+    for result in waiting:
+        log(f"{result.board} {result.entry}: revision {result.revision} waits for its merge")
 
 
 def _run(verb: Verb) -> None:

@@ -6,7 +6,7 @@ checked by `record`, every score is computed anew. Nothing of the artifact is ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,12 +23,15 @@ from leaderboard.github.event import Runner, commit_sha, pull_number
 from leaderboard.github.gitrepo import Remote, commit_to_remote
 from leaderboard.github.host import Host, Pull
 from leaderboard.github.inspect import Inspection, inspect_pull, links_to_kernels
+from leaderboard.github.merged import merged_revision
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import EvaluationSettings
 from leaderboard.github.would_be import would_be_standing
 from leaderboard.inert import code_span
 from leaderboard.record import Case, Recorded, RefusedError, read_work_file, record
 from leaderboard.submission import Submission
+
+SUBMISSIONS = Path("submissions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +139,7 @@ def _commit(case: Case, runner: Runner, settings: EvaluationSettings, asked: Pub
                 f"The evaluation's result was refused: {code_span(str(error), 300)}."
             ) from error
         path.with_name(f".{path.name}.lock").unlink(missing_ok=True)
-        results = tuple(store.recorded_results(clone / "data"))
+        results = (recorded.result, *_others(clone / "data", case.submission.entry))
         done.append(Published(recorded=recorded, before=before, results=results))
         return _message(recorded.result, asked)
 
@@ -146,6 +149,12 @@ def _commit(case: Case, runner: Runner, settings: EvaluationSettings, asked: Pub
     pushed = commit_to_remote(remote, change)
     log("the result is pushed" if pushed else "the result stands already: nothing to push")
     return done[-1]
+
+
+def _others(data: Path, entry: str) -> Iterator[ResultFile]:
+    for result in store.recorded_results(data):
+        if result.entry != entry:
+            yield merged_revision(data, result, SUBMISSIONS)
 
 
 def _check_rows(case: Case, before: ResultFile | None, settings: EvaluationSettings) -> None:

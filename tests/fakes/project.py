@@ -48,8 +48,8 @@ def submission(*kernels: tuple[str, str], name: str = "Alice's first", **metadat
     return json.dumps({"metadata": {"display_name": name, **metadata}, "kernels": sources}, indent=1).encode()
 
 
-def make_origin(folder: Path) -> Path:
-    """Make the bare repository `o/r.git` with a copy of what a run needs, settings set to the steady engine."""
+def make_origin(folder: Path, engine: str = "steady") -> Path:
+    """Make the bare repository `o/r.git` with a copy of what a run needs, set to that engine on the CPU."""
     work, bare = folder / "work", folder / "o" / "r.git"
     for name in COPIED:
         if (ROOT / name).is_dir():
@@ -66,7 +66,7 @@ def make_origin(folder: Path) -> Path:
     for before, after in SETTINGS.items():
         assert before in text, before
         text = text.replace(before, after)
-    settings.write_text(text)
+    settings.write_text(text.replace('engine = "steady"', f'engine = "{engine}"'))
     (work / "submissions").mkdir()
     (work / "submissions/README.md").write_text("Entries.\n")
     bare.parent.mkdir(parents=True)
