@@ -89,12 +89,15 @@ def write_repository(
     entries: int,
     gpus: tuple[str, ...] = ("H200",),
     levels: tuple[int, ...] = RANKED_LEVELS,
+    most: int = 100,
     source_length: int = 7_800,
     seed: int = 7,
 ) -> None:
-    """Write `submissions/` and `data/results/<gpu>/` for so many entries below `root`."""
+    """Write `submissions/` and `data/results/<gpu>/` for so many entries, `most` problems a level, below `root`."""
     maker = SourceMaker(seed, source_length)
-    keys = [KernelKey(level, pid) for level in levels for pid in range(1, PROBLEM_COUNTS[level] + 1)]
+    keys = [
+        KernelKey(level, pid) for level in levels for pid in range(1, min(PROBLEM_COUNTS[level], most) + 1)
+    ]
     difficulty = {key: random.Random(str(key)).gauss(0.0, 0.25) for key in keys}
     (root / "submissions").mkdir(parents=True, exist_ok=True)
     for number in range(entries):

@@ -124,7 +124,7 @@ function showPicked() {
 async function curves() {
   const slider = byId("p");
   const p = fromSlider(Number(slider.value));
-  byId("p-value").textContent = `p = ${p.toFixed(2)}`;
+  byId("p-value").textContent = p.toFixed(2);
   const names = picked.length ? picked : entries.filter((entry) => entry.rank !== "–").concat(entries).slice(0, 5).map((entry) => entry.id);
   const chosen = [...new Set(names)].map((id) => entries.find((entry) => entry.id === id)).filter(Boolean);
   const loaded = await Promise.all(chosen.map((entry) => entryData(section.dataset.slug, entry.id)));
@@ -191,7 +191,7 @@ function fields() {
 function slider() {
   const p = Number(state.read("p", "1")) || 1;
   const input = el("input", { type: "range", id: "p", min: 0, max: 1000, step: 1, value: toSlider(Math.min(Math.max(p, 0.25), 16)), oninput: curves });
-  byId("curve").prepend(el("div", { class: "slider" }, el("label", { for: "p" }, el("output", { id: "p-value", for: "p" }, `p = ${p.toFixed(2)}`)), input));
+  byId("curve").prepend(el("div", { class: "slider" }, el("label", { for: "p" }, "Least speedup p: "), el("output", { id: "p-value", for: "p" }, p.toFixed(2)), input));
   document.querySelector("#curves .script").hidden = false;
   const watch = new IntersectionObserver((seen) => {
     if (!seen.some((item) => item.isIntersecting)) return;

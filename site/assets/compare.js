@@ -106,7 +106,6 @@ async function start() {
   if (state.read("board") && !boards.includes(state.read("board"))) byId("found").textContent = `There is no board ${state.read("board")}.`;
   for (const id of ["a", "b", "level", "outcome"]) fields[id].value = state.read(id);
   byId("choose").hidden = false;
-  byId("choose").addEventListener("submit", (event) => event.preventDefault());
   fields.board.addEventListener("change", async () => { await loadBoard(); await show(); });
   for (const id of ["a", "b", "level", "outcome"]) fields[id].addEventListener("change", show);
   byId("swap").addEventListener("click", () => { [fields.a.value, fields.b.value] = [fields.b.value, fields.a.value]; show(); });

@@ -101,7 +101,7 @@ async function showCode(board, entry) {
 }
 
 function codeButton(board, entry, name) {
-  return el("td", {}, el("button", { type: "button", "aria-label": `Code of ${name}`, onclick: () => showCode(board, entry) }, "Show"));
+  return el("td", {}, el("button", { type: "button", "aria-label": `Show the code of ${name}`, onclick: () => showCode(board, entry) }, "Show"));
 }
 
 function kernelRow(board, kernel, at) {

@@ -1,0 +1,145 @@
+"""A small repository with everything a site can show, the site built of it, and a server for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from kernelbench.problems import DEFAULT_ROOT
+
+from leaderboard.render import SiteConfig, SiteData, build_site
+from leaderboard.render.sources import Places, read_site
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from synthetic import write_repository  # noqa: E402
+
+PROBLEMS_A_LEVEL = 3
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-quic",
+    "--no-first-run",
+]
+
+HOSTILE = {
+    "display_name": "<script>alert(1)</script>\u202e\"'><img src=x onerror=alert(2)>{{7*7}}",
+    "organization": '=HYPERLINK("http://evil.example")</td></tr>',
+    "notes": "</p></details><iframe src=javascript:alert(3)></iframe> ]]> --> <!-- " + "long " * 100,
+    "url": "javascript:alert(4)",
+    "backend": '"><svg onload=alert(5)>',
+    "generation": {"model": "<b>&lt;m</b>", "scaffold": "x" * 200},
+}
+HOSTILE_SOURCE = (
+    "</pre></script><script>alert(6)</script><!--\n'''\n\"\"\"\x0b\nclass ModelNew: pass\n" + "x" * 500
+)
+
+
+@cache
+def repository() -> Path:
+    """Write the repository once a test run: eight entries on two GPUs, a hostile one, a baseline."""
+    root = Path(tempfile.mkdtemp(prefix="site-tests-"))
+    write_repository(
+        root, entries=6, gpus=("H200", "H100"), levels=(1, 2, 3, 4), most=PROBLEMS_A_LEVEL, source_length=900
+    )
+    first = sorted((root / "submissions").glob("*.json"))[0].stem
+    copy_entry(root, first, "hostile", metadata=HOSTILE, source=HOSTILE_SOURCE)
+    copy_entry(root, first, "torch-eager", metadata={"display_name": "PyTorch as it is", "baseline": True})
+    for level in (1, 2, 3, 4):
+        for path in (DEFAULT_ROOT / f"level{level}").glob("*.py"):
+            if int(path.name.split("_")[0]) <= PROBLEMS_A_LEVEL:
+                target = root / "problems" / f"level{level}" / path.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+    return root
+
+
+def copy_entry(root: Path, entry: str, name: str, *, metadata: dict[str, Any], source: str = "") -> None:
+    """Copy an entry's submission and H200 result under another name, with other metadata and a failing kernel."""
+    from leaderboard.submission import kernel_sha256
+
+    body = json.loads((root / "submissions" / f"{entry}.json").read_text())
+    body["metadata"] = metadata
+    result = json.loads((root / "data/results/H200" / f"{entry}.json").read_text())
+    result["entry"] = name
+    if source:
+        key = result["rows"][0]["key"]
+        body["kernels"][key] = source
+        kept = {k: result["rows"][0][k] for k in ("key", "problem_sha256", "evaluator_sha256", "environment")}
+        failure = {
+            "name": "<img src=x>",
+            "message": "</td><script>alert(7)</script>",
+            "log": "\x1b[31m</pre><script>alert(8)</script>",
+        }
+        result["rows"][0] = {**kept, "kernel_sha256": kernel_sha256(source), "status": "rejected", "failure": failure,
+                             "evidence": {"violation": "<script>alert(9)</script>"}}  # fmt: skip
+    (root / "submissions" / f"{name}.json").write_text(json.dumps(body))
+    (root / "data/results/H200" / f"{name}.json").write_text(json.dumps(result))
+
+
+def read(root: Path, **config: Any) -> SiteData:
+    """Read a repository laid out as ours."""
+    places = Places(
+        data=root / "data",
+        submissions=root / "submissions",
+        baselines=root / "baselines",
+        problems=root / "problems",
+    )
+    settings = {
+        "base_url": "https://board.example/",
+        "repository": "https://code.example/board",
+        "jobs": 1,
+        **config,
+    }
+    return read_site(places, SiteConfig(**settings))
+
+
+@cache
+def site() -> Path:
+    """Build the repository's site once a test run."""
+    out = repository() / "build" / "site"
+    build_site(read(repository()), out)
+    return out
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine; gives the address of its root."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+PAGE_KINDS = (
+    "index.html",
+    "boards/H200.html",
+    "entries/H200/hostile.html",
+    "problems/index.html",
+    "problems/1_1.html",
+    "matrix/H200.html",
+    "compare.html",
+    "records/H200.html",
+    "method.html",
+    "submit.html",
+    "trust.html",
+    "about.html",
+    "404.html",
+)
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass

@@ -1,0 +1,348 @@
+"""The site as files: what stands in them, what links to what, what a second build does."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+import pytest
+import sitehouse
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+from leaderboard.render import SiteConfig, SiteData, build_site, numbers
+from leaderboard.render.places import checked
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+class Page(HTMLParser):
+    """Collects a page's elements, links, ids and text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def links(self) -> list[str]:
+        return [
+            value
+            for _, attributes in self.elements
+            for name in ("href", "src")
+            if (value := attributes.get(name))
+        ]
+
+    def ids(self) -> set[str]:
+        return {value for _, attributes in self.elements if (value := attributes.get("id"))}
+
+
+def pages(folder: Path) -> dict[Path, Page]:
+    return {path.resolve(): Page(path) for path in sorted(folder.rglob("*.html"))}
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    return sitehouse.site()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A repository that a test may change."""
+    for name in ("data", "submissions", "problems"):
+        shutil.copytree(sitehouse.repository() / name, tmp_path / name)
+    return tmp_path
+
+
+def test_no_link_leads_nowhere(site: Path) -> None:
+    known = pages(site)
+    dead = []
+    for path, page in known.items():
+        for link in page.links():
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            fragment_known = (
+                not parts.fragment or target not in known or parts.fragment in known[target].ids()
+            )
+            if not target.is_file() or not fragment_known:
+                dead.append(f"{path.name}: {link}")
+    assert [] == dead
+
+
+def test_links_to_elsewhere_are_few_and_known(site: Path) -> None:
+    allowed = ("https://board.example/", "https://code.example/board", "https://example.org/")
+    strange = {
+        link
+        for page in pages(site).values()
+        for link in page.links()
+        if ":" in link and not link.startswith(allowed)
+    }
+    assert set() == strange
+
+
+def test_every_page_carries_the_strict_policy_and_nothing_inline(site: Path) -> None:
+    for path, page in pages(site).items():
+        policies = [a.get("content") for tag, a in page.elements if tag == "meta" and a.get("http-equiv")]
+        assert policies == [
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+            "base-uri 'none'; form-action 'none'"
+        ], path
+        for tag, attributes in page.elements:
+            assert tag != "style" and not any(
+                name == "style" or name.startswith("on") for name in attributes
+            ), path
+            assert tag != "script" or (attributes.get("src") or "").split("assets/")[0].strip("./") == "", (
+                path
+            )
+
+
+def test_hostile_names_are_text_and_nothing_else(site: Path) -> None:
+    for path, page in pages(site).items():
+        assert not {"iframe", "object", "embed", "base"} & {tag for tag, _ in page.elements}, path
+        assert not any((link or "").lower().startswith(("javascript:", "data:")) for link in page.links()), (
+            path
+        )
+    entry = pages(site)[(site / "entries/H200/hostile.html").resolve()]
+    assert "<script>alert(1)</script> \"'>" in entry.text
+    assert "{{7*7}}" in entry.text
+    assert "\u202e" not in entry.text
+
+
+def test_hostile_code_and_logs_are_text_and_nothing_else(site: Path) -> None:
+    source = json.loads(gzip.decompress((site / "kernels/hostile/1-0.json.gz").read_bytes()))
+    assert source["level_1_problem_1_sample_0"] == sitehouse.HOSTILE_SOURCE
+    problem = pages(site)[(site / "problems/1_1.html").resolve()]
+    assert all(a.get("src", "").startswith("../assets/") for tag, a in problem.elements if tag == "script")
+    assert "</td><script>alert(7)</script>" in pages(site)[(site / "trust.html").resolve()].text
+
+
+def test_a_link_that_is_no_web_address_is_not_made(site: Path) -> None:
+    hostile = Page(site / "entries/H200/hostile.html")
+    assert not any("javascript" in link for link in hostile.links())
+    friendly = next(path for path in (site / "entries/H200").glob("*-0000.html"))
+    links = [
+        a
+        for tag, a in Page(friendly).elements
+        if tag == "a" and (a.get("href") or "").startswith("https://example.org")
+    ]
+    assert ["nofollow noopener"] == [a.get("rel") for a in links]
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/b", "", ".hidden", "a\nb"])
+def test_an_entry_whose_id_could_leave_the_folder_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="entry must be"):
+        checked(name)
+
+
+def test_the_board_reads_without_scripts(site: Path) -> None:
+    text = " ".join(Page(site / "boards/H200.html").text.split())
+    assert "Deployed speedup" in text
+    assert "PyTorch as it is baseline" in text
+    assert "95 % intervals" in text
+
+
+def test_shared_ranks_carry_a_sign_and_a_baseline_has_none(site: Path) -> None:
+    table = json.loads((site / "boards/H200.table.json").read_text())
+    ranks = {entry["id"]: entry["rank"] for entry in table["entries"]}
+    assert ranks["torch-eager"] == "–"
+    shared = [rank for rank in ranks.values() if rank != "–"]
+    assert all((shared.count(rank) > 1) == rank.endswith("=") for rank in shared)
+
+
+def test_the_data_say_what_the_records_say(site: Path) -> None:
+    data = sitehouse.read(sitehouse.repository())
+    board = next(board for board in data.boards if board.name == "H200")
+    published = json.loads((site / "api/v1/boards/H200.json").read_text())
+    assert [s.entry for s in board.standings] == [s["entry"] for s in published["standings"]]
+    for standing, said in zip(board.standings, published["standings"], strict=True):
+        assert standing.overall.deployed_speedup == pytest.approx(
+            said["overall"]["deployed_speedup"], rel=1e-5
+        )
+        assert standing.rank == said["rank"]
+
+
+def test_the_index_of_the_data_names_files_that_exist(site: Path) -> None:
+    index = json.loads((site / "api/v1/index.json").read_text())
+    for board in index["boards"]:
+        for name in ("standings", "standings_csv", "rows_csv"):
+            assert (site / board[name]).is_file()
+        entry = json.loads((site / board["standings"]).read_text())["standings"][0]["entry"]
+        assert (site / board["entry"].format(entry=entry)).is_file()
+        assert (site / board["result"].format(entry=entry)).is_file()
+        assert (site / board["problem"].format(problem="1_1")).is_file()
+    assert all((site / name).is_file() for name in index["schemas"])
+
+
+def test_published_data_fit_their_published_schemas(site: Path) -> None:
+    import jsonschema
+
+    for kind in ("boards", "entries", "problems"):
+        schema = json.loads((site / f"schemas/site-{kind}.schema.json").read_text())
+        files = [p for p in (site / "api/v1" / kind).rglob("*.json") if not p.name.endswith(".records.json")]
+        assert files
+        for path in files:
+            jsonschema.Draft202012Validator(schema).validate(json.loads(path.read_text()))
+
+
+def test_a_recorded_result_is_published_as_it_was_recorded(site: Path) -> None:
+    recorded = (sitehouse.repository() / "data/results/H200/hostile.json").read_bytes()
+    assert recorded == gzip.decompress((site / "api/v1/results/H200/hostile.json.gz").read_bytes())
+
+
+def test_a_spreadsheet_reads_no_formula_in_the_csv(site: Path) -> None:
+    with (site / "api/v1/boards/H200.csv").open() as stream:
+        rows = {row["entry"]: row for row in csv.DictReader(stream)}
+    assert rows["hostile"]["organization"].startswith("'=HYPERLINK")
+    kernels = gzip.decompress((site / "api/v1/boards/H200.rows.csv.gz").read_bytes()).decode()
+    assert len(kernels.splitlines()) > 50
+
+
+def test_the_feed_names_every_evaluation_newest_first(site: Path) -> None:
+    feed = ElementTree.parse(site / "feed.xml").getroot()
+    stamps = [entry.findtext(f"{ATOM}updated") for entry in feed.iter(f"{ATOM}entry")]
+    assert len(stamps) == 14
+    assert stamps == sorted(stamps, reverse=True)
+    links = [link.get("href") for link in feed.iter(f"{ATOM}link")]
+    assert all(str(link).startswith("https://board.example/") for link in links)
+
+
+def test_every_entry_has_a_badge_and_a_picture(site: Path) -> None:
+    badge = ElementTree.parse(site / "badges/H200/torch-eager.svg").getroot()
+    assert "KernelBench H200: " in badge.get("aria-label", "")
+    from PIL import Image
+
+    assert Image.open(site / "pictures/H200/hostile.png").size == (1200, 630)
+    page = Page(site / "entries/H200/hostile.html")
+    pictures = [
+        a.get("content") for tag, a in page.elements if tag == "meta" and a.get("property") == "og:image"
+    ]
+    assert ["https://board.example/pictures/H200/hostile.png"] == pictures
+
+
+def test_a_second_build_writes_nothing(copy: Path) -> None:
+    first = build_site(read_once := sitehouse.read(copy), copy / "out")
+    second = build_site(read_once, copy / "out")
+    assert (first.files, 0, 0) == (second.unchanged, second.written, second.removed)
+
+
+def test_two_processes_build_what_one_builds(copy: Path) -> None:
+    build_site(sitehouse.read(copy, jobs=1), copy / "one")
+    build_site(sitehouse.read(copy, jobs=2), copy / "two")
+    one, two = (
+        {p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()}
+        for f in (copy / "one", copy / "two")
+    )
+    assert one == two
+
+
+def test_a_changed_entry_changes_its_pages_and_leaves_others(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    path = copy / "submissions" / "torch-eager.json"
+    path.write_text(path.read_text().replace("PyTorch as it is", "PyTorch, renamed"))
+    before = {p: p.stat().st_mtime_ns for p in (copy / "out").rglob("*") if p.is_file()}
+    build_site(sitehouse.read(copy), copy / "out")
+    changed = {
+        p.relative_to(copy / "out").as_posix() for p, at in before.items() if p.stat().st_mtime_ns != at
+    }
+    assert "entries/H200/torch-eager.html" in changed
+    assert "entries/H200/hostile.html" not in changed
+    assert not {name for name in changed if name.startswith(("kernels/", "api/v1/results/", "entries/H100"))}
+
+
+def test_a_withdrawn_entry_leaves_nothing_behind(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    (copy / "submissions" / "hostile.json").unlink()
+    report = build_site(sitehouse.read(copy), copy / "out")
+    assert report.removed > 5
+    assert [] == list((copy / "out").rglob("*hostile*"))
+
+
+def test_a_kernels_file_lost_from_the_output_is_written_again(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    (copy / "out/kernels/hostile/1-0.json.gz").unlink()
+    build_site(sitehouse.read(copy), copy / "out")
+    assert (copy / "out/kernels/hostile/1-0.json.gz").is_file()
+
+
+def test_without_results_there_is_a_friendly_site(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["site", "build", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "site")]
+    )
+    assert result.exit_code == 0, result.output
+    assert "No entries yet" in Page(tmp_path / "site/index.html").text
+    assert (tmp_path / "site/problems/1_1.html").is_file()
+
+
+def test_an_empty_board_says_so(tmp_path: Path) -> None:
+    from leaderboard.standings import Board
+
+    board = Board(name="H100", gpu="H100", sizes="full", standings=())
+    data = SiteData(
+        boards=(board,),
+        problems=(),
+        kernels=sitehouse.read(sitehouse.repository()).kernels,
+        config=SiteConfig(jobs=1),
+    )
+    build_site(data, tmp_path)
+    assert "waits for its first submission" in Page(tmp_path / "boards/H100.html").text
+    assert "No record yet" in Page(tmp_path / "records/H100.html").text
+
+
+def test_a_broken_result_is_named_and_nothing_is_built(copy: Path) -> None:
+    (copy / "data/results/H200/hostile.json").write_text('{"rows": 1}')
+    result = CliRunner().invoke(
+        app,
+        [
+            "site",
+            "build",
+            "--data",
+            str(copy / "data"),
+            "--submissions",
+            str(copy / "submissions"),
+            "--out",
+            str(copy / "out"),
+        ],
+    )
+    assert result.exit_code == 1
+    assert "hostile.json: not a result file" in result.output
+    assert not (copy / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "–"),
+        (1.834, "1.83×"),
+        (12.34, "12.3×"),
+        (123.4, "123×"),
+        (0.0421, "0.042×"),
+        (1.0, "1.00×"),
+        (0.999, "1.00×"),
+    ],
+)
+def test_speedups_read_the_same_everywhere(value: float | None, words: str) -> None:
+    assert words == numbers.speedup(value)
+
+
+@pytest.mark.parametrize(("value", "words"), [(2.658, "2.66\u202fms"), (0.0831, "83.1\u202fµs"), (None, "–")])
+def test_times_carry_their_unit(value: float | None, words: str) -> None:
+    assert words == numbers.milliseconds(value)
+
+
+def test_untrusted_text_becomes_one_short_line() -> None:
+    assert "a b c" == numbers.plain("a\n\tb\u202e \x00c")
+    assert 20 == len(numbers.plain("x" * 500, 20))
