@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import socket
 import statistics
 import subprocess
 import sys
@@ -55,7 +56,7 @@ class Answered:
 def main() -> int:
     """Run the load, print and write the figures; give 0 where every promise held."""
     options = _options()
-    port = options.port
+    port = options.port or _free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", "leaderboard", "serve", "--device", "cpu", "--port", str(port)],
         env={**os.environ, "KBL_API_KEY": "load", "OMP_NUM_THREADS": "1"},
@@ -95,7 +96,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=0, help="requests a client, instead of minutes")
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--port", type=int, default=8931)
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 
@@ -157,6 +158,12 @@ def _figures(answers: list[Answered], lost: int, memory: list[int]) -> dict[str,
         "memory_growth": round(growth, 3),
         "held": not lost and not wrong and bool(answers) and growth <= GROWTH_ALLOWED,
     }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _await_health(url: str) -> None:
