@@ -16,7 +16,7 @@ from kernelbench.compat import (
 from kernelbench.keys import KernelKey
 from kernelbench.rows import Environment, Failure, Row, Status, Timing
 
-HERE = Environment(device="cuda:0", gpu="NVIDIA H200")
+HERE = Environment(device="NVIDIA H200", gpu="H200")
 
 
 def row(status=Status.CORRECT, problem=1, sample=0, runtime=2.0, reference=4.0, **more):
@@ -58,6 +58,7 @@ def test_a_correct_row_keeps_its_times_at_full_precision():
         "hardware": "NVIDIA H200",
         "device": "cuda:0",
     }.items() <= result["runtime_stats"].items()
+    assert "n" not in result["runtime_stats"]
     assert "(5 / 5)" == result["metadata"]["correctness_trials"]
     assert "excessive_speedup" not in result["metadata"]
 

@@ -100,16 +100,16 @@ def write_text(path: Path, text: str) -> None:
 def execution_result(row: Row, environment: Environment | None = None) -> dict[str, Any]:
     """Give a row as one item of `eval_results.json`; -1 stands where KernelBench writes -1."""
     compiled = row.status not in (Status.COMPILE_ERROR, Status.INFRA_ERROR)
-    machine = {"hardware": environment.gpu, "device": environment.device} if environment else {}
+    machine = machine_of(environment)
     return {
         "sample_id": row.key.sample,
         "compiled": compiled,
         "correctness": row.is_correct,
         "metadata": {**machine, **_metadata(row)},
         "runtime": row.runtime_ms.mean if row.runtime_ms and row.is_correct else -1.0,
-        "runtime_stats": _stats(row.runtime_ms, machine) if row.is_correct else {},
+        "runtime_stats": timing_stats(row.runtime_ms, machine) if row.is_correct else {},
         "ref_runtime": row.reference_ms.mean if row.reference_ms and row.is_correct else -1.0,
-        "ref_runtime_stats": _stats(row.reference_ms, machine) if row.is_correct else {},
+        "ref_runtime_stats": timing_stats(row.reference_ms, machine) if row.is_correct else {},
         "status": row.status.value,
         "speedup": row.speedup,
         "speedup_ci95": list(row.speedup_ci95) if row.speedup_ci95 else None,
@@ -119,11 +119,20 @@ def execution_result(row: Row, environment: Environment | None = None) -> dict[s
     }
 
 
-def _stats(timing: Timing | None, machine: Mapping[str, str]) -> dict[str, Any]:
+def machine_of(environment: Environment | None) -> dict[str, str]:
+    """Say where as KernelBench does: the device's own name, and its place."""
+    if environment is None or not environment.device:
+        return {}
+    return {"hardware": environment.device, "device": "cpu" if environment.gpu == "CPU" else "cuda:0"}
+
+
+def timing_stats(timing: Timing | None, machine: Mapping[str, str]) -> dict[str, Any]:
+    """Give times under KernelBench's names, at full precision and with the median."""
     if timing is None:
         return {}
     values = asdict(timing)
-    return {**values, "num_trials": values.pop("n"), **machine}
+    count = values.pop("n")
+    return {**values, "num_trials": count, **machine}
 
 
 def _metadata(row: Row) -> dict[str, Any]:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import typer
-from kernelbench.compat import write_text
-from kernelbench.jobs import Job, Settings, Verdict
+from kernelbench.compat import machine_of, timing_stats, write_text
+from kernelbench.jobs import Job, Settings
 from kernelbench.keys import KernelKey
 from kernelbench.problems import DEFAULT_ROOT, Problem, ProblemSet, read_sizes
-from kernelbench.rows import Timing
 
 from leaderboard.evaluate import open_place
 from leaderboard.seed_scripts.eval_from_generations import chosen_device
@@ -64,19 +63,11 @@ def run(options: Options) -> int:
         timing = verdict.row.runtime_ms if key.sample else verdict.row.reference_ms
         missing += timing is None
         path = Path(options.results_dir) / options.hardware_name / f"{COMPILED if key.sample else PLAIN}.json"
-        merge(path, key.level, names[key.level, key.problem_id], stats(verdict, timing))
+        stats = timing_stats(timing, machine_of(verdict.environment)) or None
+        merge(path, key.level, names[key.level, key.problem_id], stats)
         said = f"{timing.mean:.4g} ms" if timing else verdict.row.status.value
         typer.echo(f"{path.stem} level {key.level} {names[key.level, key.problem_id]}: {said}")
     return 1 if missing else 0
-
-
-def stats(verdict: Verdict, timing: Timing | None) -> dict[str, Any] | None:
-    """Give times as KernelBench's files hold them; None where there are none."""
-    if timing is None:
-        return None
-    values = asdict(timing)
-    machine = {"hardware": verdict.environment.device, "device": verdict.environment.gpu}
-    return {**values, "num_trials": values.pop("n"), **machine}
 
 
 def merge(path: Path, level: int, name: str, value: dict[str, Any] | None) -> None:
