@@ -1,5 +1,6 @@
 """A twice forked process that outlives its parent."""
 
+import ctypes
 import os
 import time
 
@@ -8,13 +9,8 @@ import torch
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        with open("/proc/self/comm", "w") as file:
-            file.write("redteam-daemon")
-        for fd in range(3, 256):
-            try:
-                os.close(fd)
-            except OSError:
-                pass
+        ctypes.CDLL(None).prctl(15, b"redteam-daemon", 0, 0, 0)
+        os.closerange(3, 256)
         time.sleep(600)
     os._exit(0)
 
