@@ -201,6 +201,14 @@ function slider() {
   watch.observe(byId("curves"));
 }
 
+// The rows that the page came with are right as they are; only the boxes are missing.
+function decorate() {
+  const known = new Map(entries.map((entry) => [entry.id, entry]));
+  for (const line of byId("standings").tBodies[0].rows) line.append(pickBox(known.get(line.dataset.id)));
+  announce([...byId("standings").tHead.rows[0].cells], byId("standings").querySelector("[data-sort=rank]"), "up");
+  byId("found").textContent = `${format.count(entries.length)} of ${format.count(entries.length)} entries`;
+}
+
 async function start() {
   const table = await fetchJson(section.dataset.table.slice(root.length));
   entries = table.entries.map((entry, at) => ({ ...entry, at, text: `${entry.name} ${entry.org} ${entry.id}`.toLowerCase() }));
@@ -210,7 +218,8 @@ async function start() {
   heads();
   slider();
   section.querySelector(".controls").hidden = false;
-  draw();
+  if (location.search || section.dataset.whole !== "yes") draw();
+  else decorate();
   showPicked();
   if (picked.length) curves();
 }

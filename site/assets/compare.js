@@ -76,7 +76,7 @@ function scatter(pairs, a, b) {
   return el("figure", { class: "scatter" },
     svg("svg", { class: "chart", viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `Speedups of ${both.length} problems that both solve: ${a.name} upwards, ${b.name} across` },
       marks, svg("line", { class: "one", x1: at(SPAN[0]), y1: size - at(SPAN[0]), x2: at(SPAN[1]), y2: size - at(SPAN[1]) }), dots,
-      svg("text", { x: size - 12, y: size - 8, "text-anchor": "end" }, "B"), svg("text", { x: 14, y: 24 }, "A")),
+      svg("text", { x: at(SPAN[1]) - 6, y: size - at(SPAN[0]) - 8, "text-anchor": "end" }, "B →"), svg("text", { x: at(SPAN[0]) + 8, y: size - at(SPAN[1]) + 18 }, "A ↑")),
     el("figcaption", {}, `Speedup over PyTorch where both are correct: A, ${a.name}, upwards; B, ${b.name}, across. Above the line A is faster.`));
 }
 
