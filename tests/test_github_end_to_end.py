@@ -132,7 +132,7 @@ OVERWRITING = {PATH: GOOD.replace(b"2.0", b"9.0")}
         ({PATH: GOOD, "leaderboard/record.py": b"print()"}, "also changes leaderboard/record.py"),
         ({PATH: GOOD, "data/results/H100/alice-first.json": b"{}"}, "also changes data/results"),
         ({"submissions/deep/alice.json": GOOD}, "also changes submissions/deep/alice.json"),
-        ({"submissions/Alice First.json": GOOD}, "is not an entry id"),
+        ({"submissions/@everyone ::error::<b> `x` | y.json": GOOD}, "is not an entry id"),
         ({PATH: b'{"metadata": {"display_name": "x", "baseline": true}, "kernels": {}}'}, "baseline"),
     ],
 )
@@ -143,6 +143,7 @@ def test_what_is_more_or_other_than_one_entry_is_refused(project: Project, files
     assert words in project.comment(pull)
     assert "failure" == run.results["gate"]
     assert project.result("alice-first") is None
+    assert not [line for line in run.log.splitlines() if line.strip().startswith("::")]
 
 
 def test_a_symbolic_link_is_refused(project: Project) -> None:
@@ -360,6 +361,23 @@ def test_a_check_after_an_evaluation_leaves_its_scores_alone(project: Project) -
     project.check(pull)
 
     assert "rank 1 of 1" in project.comment(pull)
+
+
+def test_the_comment_says_validating_while_the_check_runs(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.comment_on(pull, project.host.head_of(pull), action="requested")
+
+    assert "Validating" in project.comment(pull)
+
+
+def test_results_can_go_to_a_branch_of_their_own(project: Project) -> None:
+    project.set_on_main('results_ref = "main"', 'results_ref = "results"')
+    project.label(project.open_pull({PATH: GOOD}))
+    built = project.runner.run("pages.yml", "push", {"sender": {"login": "maria"}})
+
+    assert project.result("alice-first") is None
+    assert project.host.git("show", "results:data/results/CPU-reduced/alice-first.json")
+    assert "results of results: fetched" in built.jobs["build"].log
 
 
 def test_a_new_push_after_an_evaluation_says_that_it_does_not_count(project: Project) -> None:

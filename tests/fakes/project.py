@@ -107,6 +107,12 @@ class Project:
         _git(clone, "push", "-q", "origin", "HEAD:main")
         pull.state, pull.merge_commit = "closed", self.main
 
+    def set_on_main(self, before: str, after: str) -> None:
+        """Change a line of the settings on main."""
+        text = self.on_main(".github/evaluation.toml")
+        assert before in text
+        self._commit({".github/evaluation.toml": text.replace(before, after).encode()}, "main", "main", {})
+
     def check(self, pull: Pull) -> tuple[Run, Run]:
         """What happens on a push to a pull request: the check, and the comment about it."""
         head = self.host.head_of(pull)
