@@ -26,9 +26,11 @@ _METHOD = re.compile(
     re.MULTILINE,
 )
 _DECLARATION = re.compile(r"^  (?!using|//)[^\n(]*?\b(\w+)\([^\n]*\) const(?: &)?;\n", re.MULTILINE)
-_HEAVY_INCLUDE = re.compile(
-    r"^#include <ATen/(?:Context|TensorUtils|TracerMode|core/Generator)\.h>\n", re.MULTILINE
-)
+_HEAVY_INCLUDE = re.compile(r"^#include <ATen/(?:Context|TensorUtils|TracerMode)\.h>\n", re.MULTILINE)
+_GENERATOR_INCLUDE = "#include <ATen/core/Generator.h>\n"
+_CONTEXT = "ATen/cuda/CUDAContext.h"
+_EVERYWHERE = ("ATen/TensorOperators.h", "ATen/core/Tensor.h")
+_LISTS = ("ATen/core/IListRef.h", "ATen/core/List_inl.h", "ATen/core/ivalue.h", "ATen/core/ivalue_inl.h")
 _PATTERNS_MATCH_AT_LEAST = 100
 
 
@@ -44,25 +46,31 @@ def write_slim(folder: Path, torch_include: Path, cpp: str, cuda: str) -> Path |
     if len(methods) < _PATTERNS_MATCH_AT_LEAST:
         return None
     words = set(_WORD.findall(cpp)) | set(_WORD.findall(cuda))
-    slim_body, operators = _slim_body(body, words | _words_of_neighbours(torch_include))
     shutil.copytree(STATIC, folder, dirs_exist_ok=True)
     known = {path.name for path in (torch_include / "ATen/ops").iterdir()}
     named = sorted(words - {"tensor"} | {"empty_like"})
     functions = [f"ATen/ops/{word}.h" for word in named if f"{word}.h" in known]
-    _write(folder / "ATen/core/TensorBody.h", slim_body)
-    for header in ("ATen/cuda/CUDAContext.h", *functions):
-        text = (torch_include / header).read_text("utf-8")
-        _write(folder / header, _HEAVY_INCLUDE.sub("", text))
-    _write(
-        folder / "ATen/MethodOperators.h",
-        _includes(["ATen/core/ATen_fwd.h", *_operator_headers(operators, known)]),
-    )
-    _write(folder / "ATen/Functions.h", _includes([*functions, "ATen/TensorOperators.h"]))
-    _write(folder / "ATen/NativeFunctions.h", _includes(["ATen/Functions.h"]))
+    texts = {name: _lighter((torch_include / name).read_text("utf-8")) for name in [_CONTEXT, *functions]}
+    lists = _LISTS if any("ITensorListRef" in text for text in texts.values()) else ()
+    texts["ATen/Functions.h"] = _includes([*lists[:1], *functions, "ATen/TensorOperators.h"])
+    texts["ATen/NativeFunctions.h"] = _includes(["ATen/Functions.h"])
+    inline = _words_in(torch_include, [*_EVERYWHERE, *lists])
+    texts["ATen/core/TensorBody.h"], operators = _slim_body(body, words | inline)
+    declarations = _operator_headers(operators, known)
+    texts["ATen/MethodOperators.h"] = _includes(["ATen/core/ATen_fwd.h", *declarations])
     if _BINDS.search(cuda):
-        extension = folder / "torch/extension.h"
-        extension.write_text("#define KERNELBENCH_BINDS_IN_CUDA\n" + extension.read_text("utf-8"), "utf-8")
+        extension = (STATIC / "torch/extension.h").read_text("utf-8")
+        texts["torch/extension.h"] = "#define KERNELBENCH_BINDS_IN_CUDA\n" + extension
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
     return folder
+
+
+def _lighter(text: str) -> str:
+    """Leave out what an operator's header includes for the sake of its neighbours."""
+    text = _HEAVY_INCLUDE.sub("", text)
+    return text if "at::Generator" in text else text.replace(_GENERATOR_INCLUDE, "")
 
 
 def _slim_body(body: str, words: set[str]) -> tuple[str, set[str]]:
@@ -84,9 +92,8 @@ def _slim_body(body: str, words: set[str]) -> tuple[str, set[str]]:
     return _DECLARATION.sub(keep_declaration, _METHOD.sub(keep_method, body)), operators
 
 
-def _words_of_neighbours(torch_include: Path) -> set[str]:
-    """Names that the headers every extension reads use in inline code of their own."""
-    headers = ("ATen/TensorOperators.h", "ATen/core/Tensor.h")
+def _words_in(torch_include: Path, headers: Iterable[str]) -> set[str]:
+    """Names that headers use in inline code of their own, comments aside."""
     texts = ((torch_include / header).read_text("utf-8") for header in headers)
     return {word for text in texts for word in _WORD.findall(_COMMENT.sub("", text))}
 
@@ -104,8 +111,3 @@ def _operator_headers(operators: Iterable[str], known: set[str]) -> list[str]:
 
 def _includes(headers: Iterable[str]) -> str:
     return "#pragma once\n" + "".join(f"#include <{header}>\n" for header in headers)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")

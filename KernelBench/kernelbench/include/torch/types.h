@@ -26,6 +26,7 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/Functions.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/TensorOptions.h>
