@@ -1,16 +1,14 @@
-"""Which problems does a trivial answer satisfy? Answers that skip the work, against the evaluator's own inputs and tolerances.
+"""Which problems does a trivial answer satisfy, under the evaluator's own inputs and tolerances?
 
-A null answer may know everything that costs nothing: the output of earlier inputs of the same kind, its
-averages, a line fitted to them, one row of the present output. Where one gets through on upstream's inputs, the
-panel and other weights are tried; where it gets through all of them, the problem cannot be ranked.
+Where a null answer gets through on upstream's inputs, the panel and other weights are tried. Where it gets
+through all of them, the problem cannot be ranked. Runs references only; never sees a submission.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,23 +18,14 @@ import torch
 
 from kernelbench import compare, variants
 from kernelbench.inputs import InputSource
+from kernelbench.null_answers import NULL_ANSWERS, Scene
 from kernelbench.problems import DEFAULT_ROOT, Problem
 
 CERTIFICATES = DEFAULT_ROOT / "certificates.json"
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 PLAIN_SEEDS = (101, 202, 303)
+CURES = {"upstream": "a tolerance relative to the output"}
 _SAMPLE = 1 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scene:
-    """What a null answer may look at: inputs and output of an earlier draw, the inputs, and single rows of the output."""
-
-    earlier_inputs: list[Any]
-    earlier: torch.Tensor
-    inputs: list[Any]
-    expected: torch.Tensor
-    part: Callable[[], torch.Tensor | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,89 +36,12 @@ class Certificate:
     evidence: str = ""
     cured_by: str = ""
     answers: Mapping[str, str] = field(default_factory=dict)
-    """Null answers that satisfy upstream's inputs, each with what tells it apart; empty text where nothing does."""
+    """Null answers that satisfy upstream's inputs, each with what tells it apart; empty where nothing."""
 
     def to_json(self) -> dict[str, Any]:
         """Give the fields that say something."""
         values = {"ranked": self.ranked, "evidence": self.evidence, "cured_by": self.cured_by}
         return {name: value for name, value in values.items() if value != ""}
-
-
-def zeros(scene: Scene) -> torch.Tensor:
-    """All zero."""
-    return torch.zeros_like(scene.expected)
-
-
-def ones(scene: Scene) -> torch.Tensor:
-    """All one."""
-    return torch.ones_like(scene.expected)
-
-
-def mean(scene: Scene) -> torch.Tensor:
-    """The average of an earlier output."""
-    return torch.full_like(scene.expected, float(scene.earlier.double().mean()))
-
-
-def previous(scene: Scene) -> torch.Tensor:
-    """An earlier output."""
-    return scene.earlier
-
-
-def first_row(scene: Scene) -> torch.Tensor | None:
-    """The first row of the output, for all rows."""
-    return scene.expected[:1].expand_as(scene.expected) if scene.expected.dim() > 0 else None
-
-
-def first_column(scene: Scene) -> torch.Tensor | None:
-    """The first element along the last axis, for all of that axis."""
-    return scene.expected[..., :1].expand_as(scene.expected) if scene.expected.dim() > 1 else None
-
-
-def one_part(scene: Scene) -> torch.Tensor | None:
-    """The reference on an eighth of the rows, taken for the whole: for outputs without rows."""
-    return scene.part()
-
-
-def identity(scene: Scene) -> torch.Tensor | None:
-    """An input that has the output's shape, or its size."""
-    twin = _alike(scene.inputs, scene.expected)
-    return twin.reshape(scene.expected.shape).to(scene.expected.dtype) if twin is not None else None
-
-
-def affine(scene: Scene) -> torch.Tensor | None:
-    """The straight line through an earlier input and its output, applied to the present input."""
-    then, now = _alike(scene.earlier_inputs, scene.earlier), _alike(scene.inputs, scene.expected)
-    if then is None or now is None:
-        return None
-    x, y = then.reshape(-1)[:_SAMPLE].double(), scene.earlier.reshape(-1)[:_SAMPLE].double()
-    spread = x.var()
-    slope = ((x - x.mean()) * (y - y.mean())).mean() / spread if float(spread) > 0 else x.new_zeros(())
-    line = now.reshape(scene.expected.shape).float() * float(slope) + float(y.mean() - slope * x.mean())
-    return line.to(scene.expected.dtype)
-
-
-def _mean_along(axis: int) -> Callable[[Scene], torch.Tensor | None]:
-    def answer(scene: Scene) -> torch.Tensor | None:
-        if scene.earlier.dim() <= axis or scene.earlier.dim() == 1 or not scene.earlier.is_floating_point():
-            return None
-        average = scene.earlier.mean(axis, keepdim=True)
-        return average.expand_as(scene.expected)
-
-    return answer
-
-
-NULL_ANSWERS: dict[str, Callable[[Scene], torch.Tensor | None]] = {
-    "zeros": zeros,
-    "ones": ones,
-    "mean": mean,
-    **{f"mean along axis {axis}": _mean_along(axis) for axis in range(5)},
-    "identity": identity,
-    "affine": affine,
-    "first row": first_row,
-    "first column": first_column,
-    "an eighth of the rows": one_part,
-    "previous output": previous,
-}
 
 
 class Examination:
@@ -148,24 +60,29 @@ class Examination:
             alive = dict.fromkeys(self._surviving("plain", seed, alive), "")
         if not alive:
             return Certificate(ranked=True)
-        answers = {name: self._told_apart_by(name) for name in alive}
+        answers = self._told_apart(list(alive))
         unseen = [name for name, teller in answers.items() if not teller]
-        cure = ", ".join(sorted({teller for teller in answers.values() if teller}))
+        cure = ", ".join(sorted({CURES.get(teller, teller) for teller in answers.values() if teller}))
         evidence = f"{_listed(alive)} within the tolerance of upstream's inputs, seeds {PLAIN_SEEDS[1:]}"
         if unseen:
             evidence += f"; {_listed(unseen)} on every other distribution and with other weights as well"
         return Certificate(ranked=not unseen, evidence=evidence, cured_by=cure, answers=answers)
 
-    def _told_apart_by(self, name: str) -> str:
+    def _told_apart(self, names: list[str]) -> dict[str, str]:
+        """What tells each null answer from the reference first; empty text where nothing does."""
+        answers = dict.fromkeys(names, "")
+        alive = names
         for distribution in self.source.distributions():
-            if not self._surviving(distribution, PLAIN_SEEDS[0], [name]):
-                return distribution
-        if not list(self.model.state_dict()):
-            return ""
-        plain, self.model = self.model, self._build("affine")
-        found = self._surviving("upstream", PLAIN_SEEDS[0], [name])
-        self.model = plain
-        return "" if found else "other weights"
+            alive = self._note(answers, alive, distribution, distribution)
+        if alive and self.model.state_dict():
+            self.model = self._build("affine")
+            self._note(answers, alive, "upstream", "other weights")
+        return answers
+
+    def _note(self, answers: dict[str, str], alive: list[str], distribution: str, teller: str) -> list[str]:
+        surviving = self._surviving(distribution, PLAIN_SEEDS[0], alive) if alive else []
+        answers.update({name: teller for name in alive if name not in surviving})
+        return surviving
 
     def _surviving(self, distribution: str, seed: int, names: Iterable[str]) -> list[str]:
         """The null answers among `names` that pass on one draw; all of them where the draw says nothing."""
@@ -201,14 +118,14 @@ class Examination:
             relative=base,
             scale=max(1.0, compare.FLOOR_FACTOR * floor),
         )
-        flat, given = scene.expected.reshape(-1), answer.reshape(-1) if answer.is_contiguous() else answer
-        if given.dim() == 1 and flat.numel() > 2 * _SAMPLE:
-            if not compare.compare(flat[:_SAMPLE], given[:_SAMPLE], tolerance).passes:
+        if answer.is_contiguous() and scene.expected.is_contiguous():  # most fail early, and then cost little
+            first, given = scene.expected.view(-1)[:_SAMPLE], answer.view(-1)[:_SAMPLE]
+            if not compare.compare(first, given, tolerance).passes:
                 return False
         return compare.compare(scene.expected, answer, tolerance).passes
 
     def _floor(self, distribution: str, seed: int, expected: list[torch.Tensor]) -> float:
-        """What rounding alone does, as the bench measures it: without TF32, and with inputs moved by an ulp."""
+        """What rounding alone does, as the bench measures it: without TF32, and inputs moved by an ulp."""
         base = compare.TOLERANCES[self.precision]
         worst = 0.0
         with _strict():
@@ -231,7 +148,7 @@ class Examination:
             return list(_leaves(self.model(*given)))
 
     def run_part(self, inputs: list[Any], leaf: int, seed: int) -> torch.Tensor | None:
-        """The reference on an eighth of the rows of every input; None where that cannot be run or has other shapes."""
+        """The reference on an eighth of the rows of every input; None where that cannot be run."""
         rows = {value.shape[0] for value in inputs if isinstance(value, torch.Tensor) and value.dim() > 0}
         if len(rows) != 1 or (count := rows.pop()) < 8:
             return None
@@ -278,7 +195,7 @@ def certify(
     known: dict[str, Any],
     limit_s: float = float("inf"),
 ) -> Iterator[tuple[str, str, Certificate | str]]:
-    """Certify problem after problem; give key, precision and certificate, or the error of a reference that does not run.
+    """Certify problem after problem; give key, precision and certificate, or the reference's error as text.
 
     What `known` holds (from `read`) is left out. Stops between problems when the time is up.
     """
@@ -300,7 +217,7 @@ def certify(
 
 
 def entry(precisions: Mapping[str, Certificate | str]) -> dict[str, Any]:
-    """One problem's entry: what holds for fp32, the ranked precision, with every precision's finding beside it."""
+    """One problem's entry: what holds for fp32, the ranked precision, with every precision beside it."""
     shown = {
         name: found.to_json() if isinstance(found, Certificate) else {"ranked": False, "evidence": found}
         for name, found in precisions.items()
@@ -321,7 +238,7 @@ def write(path: Path, source: Mapping[str, Any], problems: Mapping[str, Any]) ->
     ordered = dict(sorted(problems.items(), key=lambda item: tuple(map(int, item[0].split("_")))))
     temporary = path.with_name(path.name + ".new")
     temporary.write_text(json.dumps({"source": dict(source), "problems": ordered}, indent=1) + "\n", "utf-8")
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def _leaves(output: Any) -> Iterator[torch.Tensor]:
@@ -333,11 +250,6 @@ def _leaves(output: Any) -> Iterator[torch.Tensor]:
     elif isinstance(output, (list, tuple)):
         for value in output:
             yield from _leaves(value)
-
-
-def _alike(values: list[Any], output: torch.Tensor) -> torch.Tensor | None:
-    found = [v for v in values if isinstance(v, torch.Tensor) and v.numel() == output.numel()]
-    return found[0] if found else None
 
 
 def _listed(names: Iterable[str]) -> str:

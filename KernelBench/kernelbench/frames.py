@@ -7,6 +7,7 @@ unpickled, and every byte from a candidate is a claim. Owns the encoding; knows 
 from __future__ import annotations
 
 import json
+import math
 import select
 import socket
 import struct
@@ -42,6 +43,7 @@ class Op(IntEnum):
     FREE = 10
     WARM = 11
     TIME = 12
+    CENSUS = 13
     DONE = 100
     READY = 101
     FAILED = 102
@@ -95,6 +97,7 @@ class Channel:
 
     def ask(self, op: Op, *, fds: tuple[int, ...] = (), **facts: Any) -> None:
         """Send a request with JSON facts, and file descriptors where it passes memory."""
+        self._expect_silence()
         payload = json.dumps(facts).encode()
         self._sequence += 1
         message = _HEADER.pack(op, len(payload), self._sequence) + payload
@@ -106,6 +109,17 @@ class Channel:
                 self._sock.sendall(message)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed("the process is gone") from error
+
+    def _expect_silence(self) -> None:
+        """An answer that lies there before it was asked for is a forgery."""
+        if not self._buffer and not select.select([self._sock], [], [], 0)[0]:
+            return
+        try:
+            spoke = bool(self._buffer) or bool(self._sock.recv(1, socket.MSG_PEEK))
+        except ConnectionResetError:
+            spoke = False
+        if spoke:
+            raise ProtocolError("the process answered before it was asked")
 
     def listen(self) -> tuple[Op, dict[str, Any], list[int]]:
         """Wait for a request, on the model's side; give its operation, facts and file descriptors."""
@@ -192,6 +206,8 @@ def _unpack_reply(op: Op, payload: bytes) -> Reply:
     if len(payload) < _REPLY.size:
         raise ProtocolError(f"an answer has at least {_REPLY.size} bytes, got {len(payload)}")
     number, count, leaf_count, text_length = _REPLY.unpack_from(payload)
+    if not math.isfinite(number) or number < 0:
+        raise ProtocolError(f"a number must be finite and not negative, got {number}")
     if leaf_count > MAX_LEAVES or text_length > MAX_FRAME:
         raise ProtocolError(f"an answer has at most {MAX_LEAVES} outputs, got {leaf_count}")
     expected = _REPLY.size + leaf_count * _LEAF.size + text_length

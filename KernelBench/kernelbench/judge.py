@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from kernelbench import compare, measure
+from kernelbench import census, compare, floor, measure
 from kernelbench.bench import Bench, Side
 from kernelbench.frames import Op, Reply
 from kernelbench.jobs import Job
@@ -23,6 +23,7 @@ from kernelbench.version import evaluator_sha256
 
 _log = logging.getLogger(__name__)
 
+CENSUS_S = 15.0
 _OUT_OF_MEMORY = ("OutOfMemoryError", "OutOfMemory", "MemoryError")
 _MEMORY_TEXTS = ("not enough memory", "out of memory", "Cannot allocate memory")
 
@@ -75,7 +76,7 @@ class Hearing:
 
 
 def judge(bench: Bench, job: Job, process: RunnerProcess, quiet: Callable[[], None]) -> Row:
-    """Judge a candidate whose process has not loaded it yet; the process is ended in any case.
+    """Judge a candidate whose process has not loaded it yet. Ending the process is left to the caller.
 
     `quiet` is called before timing and returns once nothing else of ours uses the device.
     """
@@ -94,8 +95,6 @@ def judge(bench: Bench, job: Job, process: RunnerProcess, quiet: Callable[[], No
     except Ruled as ruled:
         failure = Failure(name=ruled.name, message=ruled.message, log=process.log_tail())
         row = replace(blank, status=ruled.status, failure=failure, evidence=ruled.evidence)
-    finally:
-        process.end()
     return replace(
         row,
         trials_passed=hearing.passed,
@@ -124,7 +123,7 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
         for distribution in bench.source.distributions():
             _panel_trial(hearing, distribution)
         hearing.mark("panel")
-    if "affine" not in off and hearing.alignment != "unlike" and bench.table:
+    if "affine" not in off and bench.table:
         _affine_trial(hearing)
         hearing.mark("affine")
     if not settings.measure:
@@ -197,34 +196,41 @@ def _panel_trial(hearing: Hearing, distribution: str) -> None:
 def _affine_trial(hearing: Hearing) -> None:
     """One trial with scales that are not one and biases that are not zero."""
     bench = hearing.bench
-    bench.build_reference("affine")
+    bench.build_reference("affine", bench.place)
     hearing.ask(Op.CONSTRUCT, **bench.construction())
-    if bench.align(hearing.require_side(), hearing.left_s()) != "unlike":
-        bench.floors.pop("plain", None)
+    alignment = bench.align(hearing.require_side(), hearing.left_s())
+    try:
         _panel_trial(hearing, "upstream")
-    bench.build_reference("plain")
-    hearing.ask(Op.CONSTRUCT, **bench.construction())
-    bench.align(hearing.require_side(), hearing.left_s())
+    except Ruled as ruled:
+        if alignment != "unlike" or ruled.name != "WrongOutput":
+            raise
+        message = (
+            f"its parameters are not the reference's by name or order, and with other weights {ruled.message}"
+        )
+        raise Ruled(Status.QUARANTINED, "WeightsNotShared", message, ruled.evidence) from ruled
 
 
 def _trial(hearing: Hearing, distribution: str, seed: int) -> None:
     """One forward call of each side on the same fresh inputs."""
     bench, side = hearing.bench, hearing.require_side()
     bench.put(0, bench.source.draw(seed, distribution))
-    expected = bench.expect(0, seed)
+    call_seed = secrets.randbits(60)
+    expected = bench.expect(0, call_seed)
     if distribution not in ("plain", "upstream") and any(compare.has_non_finite(t) for t in expected):
         bench.skipped.add(distribution)
         return
     side.buffers["inputs"].publish()
     bench.settle()
     poison = 0 if "poison" in bench.settings.switched_off else max(bench.output_bytes, 1 << 20)
-    reply = hearing.ask(Op.CALL, at=0, seed=seed, poison=poison, strict=False)
-    facts = {"distribution": distribution, "seed": seed}
+    reply = hearing.ask(Op.CALL, at=0, seed=call_seed, poison=poison, strict=False)
+    facts = {"distribution": distribution, "seed": seed, "call_seed": call_seed}
+    facts |= {"weight_seed": bench.weight_seed, "weights": bench.variant, "place": bench.place}
     _check_claims(bench, reply, facts)
     if not bench.mutates and bench.inputs_differ(0):
         raise Ruled(
             Status.REJECTED, "InputChanged", "forward changed its inputs", {"violation": "input", **facts}
         )
+    bench.scramble(side)
     hearing.ask(Op.DELIVER, index=0, offsets=bench.output_offsets)
     check_values(hearing, expected, bench.read_outputs(side), distribution, facts)
 
@@ -269,6 +275,8 @@ def check_values(
 
 
 def _check_claims(bench: Bench, reply: Reply, facts: dict[str, Any]) -> None:
+    if "format" in bench.settings.switched_off:
+        return
     if reply.text != bench.structure or len(reply.leaves) != len(bench.output_leaves):
         message = f"the output's structure must be {bench.structure}, got {reply.text[:200]}"
         raise Ruled(Status.MISMATCH, "WrongStructure", message)
@@ -287,13 +295,15 @@ def _check_claims(bench: Bench, reply: Reply, facts: dict[str, Any]) -> None:
 
 def _measured(hearing: Hearing) -> dict[str, Any]:
     """Time both sides, checking outputs of the timed runs; decide which clock counts."""
-    bench = hearing.bench
+    bench, clocks_count = hearing.bench, "clocks" not in hearing.bench.settings.switched_off
     hearing.quiet()
-    hearing.mark("quiet")
-    found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
-    if found.suspicion and "clocks" not in bench.settings.switched_off:
+    try:
         found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
-    hearing.mark(f"timing, {len(found.rounds)} rounds of {found.calls}")
+        if found.suspicion and clocks_count:
+            found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
+    except measure.InputsChanged:
+        message = "forward changed its inputs in a timed run"
+        raise Ruled(Status.REJECTED, "InputChanged", message, {"violation": "input"}) from None
     hearing.labels += found.labels
     values: dict[str, Any] = {
         "status": Status.CORRECT,
@@ -307,13 +317,42 @@ def _measured(hearing: Hearing) -> dict[str, Any]:
             "failure": Failure(name=name, message=message, log=hearing.process.log_tail()),
             "evidence": {"violation": name, **found.evidence()},
         }
+    elif "floor" not in bench.settings.switched_off:
+        values |= _quarantine_below_floor(hearing, values["runtime_ms"].median)
+    if "census" not in bench.settings.switched_off:
+        hearing.labels += _census(hearing)
     return values
+
+
+def _quarantine_below_floor(hearing: Hearing, runtime_ms: float) -> dict[str, Any]:
+    """What a row says that is faster than the hardware allows; nothing for all others."""
+    evidence = floor.below(hearing.bench.problem, hearing.bench.settings, runtime_ms)
+    if evidence is None:
+        return {}
+    message = f"{runtime_ms:.5f} ms a call, and the device needs {evidence['floor_ms']:.5f} ms at least"
+    failure = Failure(name="FasterThanPossible", message=message, log=hearing.process.log_tail())
+    return {"status": Status.QUARANTINED, "failure": failure, "evidence": evidence}
+
+
+def _census(hearing: Hearing) -> tuple[str, ...]:
+    """Label the candidate by whose kernels it launches; by its source where that cannot be seen."""
+    bench = hearing.bench
+    if bench.device != "cuda":
+        return census.labels_from_source(hearing.job.source)
+    bench.put(0, bench.source.draw(secrets.randbits(60)))
+    hearing.require_side().buffers["inputs"].publish()
+    bench.settle()
+    try:
+        listed = hearing.process.ask(Op.CENSUS, min(hearing.left_s(), CENSUS_S), at=0, seed=0).text
+    except RunFailed:
+        return census.labels_from_source(hearing.job.source)
+    return census.labels(census.parse(listed))
 
 
 def _verifier(hearing: Hearing) -> measure.Verifier:
     def verify(expected: list[torch.Tensor], found: list[torch.Tensor], facts: dict[str, Any]) -> None:
         try:
-            check_values(hearing, expected, found, "plain", facts)
+            check_values(hearing, expected, found, facts["distribution"], facts)
         except Ruled as ruled:
             message = f"an output of a timed run is wrong: {ruled.message}"
             raise Ruled(Status.REJECTED, "WrongTimedOutput", message, ruled.evidence) from ruled

@@ -12,26 +12,31 @@ import random
 import secrets
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from kernelbench import pairing
-from kernelbench.bench import Bench, Side
+from kernelbench.bench import REFERENCE_TIMEOUT_S, Bench, Side
 from kernelbench.frames import Op
 
 HALF_WIDTH = 0.005
 """Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
 
 BUDGET_S = {"cuda": 0.9, "cpu": 2.0}
+PATIENCE_S = {"cuda": 2.5, "cpu": 2.0}
+LOOSE_HALF_WIDTH = 0.01
+"""After the budget this is good enough; what is looser still may take as long as patience lasts."""
+
 MAX_ROUNDS = 60
 OUT_OF_TIME_S = 5.0
 VERIFIED_SHARE = 0.2
 MAX_VERIFIED = 8
 
-BORNE_OUT_SHARE, BORNE_OUT_MS = 0.01, 0.04
+BORNE_OUT_SHARE, BORNE_OUT_MS = 0.01, 0.1
 """Within this share, or these milliseconds a batch, the oracle's clock bears the candidate's out."""
 
 CLOCK_SHARE = {"cuda": 0.05, "cpu": 0.3}
@@ -40,11 +45,40 @@ CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
 
 SLOWED_SHARE = 0.25
 DEFERRED_MS = 0.05
-_FLUSH_BYTES = 256 << 20
+SNAPSHOT_BYTES = 4 << 30
+BENT_SETS, FEW_SETS = 2, 8
+"""So many timed inputs a round are not upstream's; with few sets one in every other round."""
+
+
+class InputsChanged(Exception):
+    """A timed batch left its inputs other than it found them."""
+
 
 Verifier = Callable[[list[torch.Tensor], list[torch.Tensor], dict[str, Any]], None]
 
 _secret = random.SystemRandom()
+
+
+class Deck:
+    """The other distributions in secret order: every one is dealt before any comes again."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(names)
+        self._left: list[str] = []
+        self.unseen = set(names)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to deal."""
+        return not self._names
+
+    def deal(self) -> str:
+        """Give the next one."""
+        if not self._left:
+            self._left = _secret.sample(self._names, len(self._names))
+        name = self._left.pop()
+        self.unseen.discard(name)
+        return name
 
 
 @dataclass
@@ -52,6 +86,7 @@ class Measurement:
     """What the rounds gave. `suspicion` names a disagreement that a person should look at."""
 
     calls: int
+    deck: Deck
     rounds: list[pairing.Round] = field(default_factory=list)
     lateness_ms: list[float] = field(default_factory=list)
     deferred_ms: float = 0.0
@@ -108,24 +143,34 @@ class Measurement:
 
 def measure(bench: Bench, side: Side, left_s: Callable[[], float], verify: Verifier) -> Measurement:
     """Run rounds until the interval is tight or the time is spent; `verify` raises on a wrong output."""
-    found = Measurement(calls=bench.sets)
-    _refill(bench)
+    found = Measurement(calls=bench.sets, deck=_deck(bench))
+    _refill(bench, [_usual(bench)] * bench.sets)
     for each in (bench.reference, side):
         for _ in range(2):
             bench.run_batch(each, list(range(bench.sets)), 0, left_s())
-    deadline = time.monotonic() + BUDGET_S[bench.device]
+    started = time.monotonic()
     while len(found.rounds) < MAX_ROUNDS:
         found.rounds.append(_round(bench, side, left_s, verify, found))
-        if min(r.candidate_ms for r in found.rounds) > 0 and pairing.is_tight(found.rounds, HALF_WIDTH):
-            break
-        spent = time.monotonic() > deadline or left_s() < OUT_OF_TIME_S
-        if spent and len(found.rounds) >= pairing.MIN_ROUNDS:
+        if _is_enough(bench, found, time.monotonic() - started, left_s()):
             break
     _charge_deferred(found)
     _judge_reference(bench, side, found)
     _judge_single(bench, side, left_s, found)
     _judge_clocks(bench, found)
     return found
+
+
+def _is_enough(bench: Bench, found: Measurement, spent_s: float, left_s: float) -> bool:
+    budget_s, patience_s = BUDGET_S[bench.device], PATIENCE_S[bench.device]
+    if len(found.rounds) < pairing.MIN_ROUNDS:
+        return False
+    if left_s < OUT_OF_TIME_S or spent_s > patience_s:
+        return True
+    if found.deck.unseen and spent_s < 2 * budget_s:
+        return False
+    if min(r.candidate_ms for r in found.rounds) <= 0:
+        return spent_s > budget_s
+    return pairing.is_tight(found.rounds, LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH)
 
 
 def _round(
@@ -135,7 +180,7 @@ def _round(
 
     After which half outputs are looked at is secret, so that no call is safe to leave out.
     """
-    seed = _refill(bench)
+    seed = secrets.randbits(60)
     order = list(range(bench.sets))
     _secret.shuffle(order)
     half = len(order) // 2
@@ -143,16 +188,20 @@ def _round(
     pair = [bench.reference, side]
     _secret.shuffle(pair)
     looked_at = _secret.randrange(len(halves))
+    drawn = _refill(bench, _distributions(bench, found.deck, halves[looked_at]))
     spent = {True: [0.0, 0.0], False: [0.0, 0.0]}
     for number, part in enumerate(halves):
+        kept: list[_Kept] = []
         for each in pair:
-            _flush(bench)
-            wall, claimed = _run(bench, each, part, seed, left_s())
+            with side.process.paused() if each.trusted else nullcontext():
+                wall, claimed = _run(bench, each, part, seed, left_s())
             spent[each.trusted][0] += wall
             spent[each.trusted][1] += claimed
+            if not each.trusted:
+                chosen = _choose(bench, part, drawn) if number == looked_at else []
+                kept = _collect(bench, side, part, chosen, left_s)
         pair.reverse()
-        if number == looked_at:
-            found.lateness_ms += _verify(bench, side, part, seed, left_s, verify)
+        found.lateness_ms += _verify(bench, part, drawn, kept, verify)
     calls = len(order)
     return pairing.Round(
         reference_ms=spent[True][1] / calls,
@@ -171,24 +220,60 @@ def _run(bench: Bench, side: Side, order: list[int], seed: int, left_s: float) -
     return bench.run_batch(side, order, seed, left_s)
 
 
-def _verify(
-    bench: Bench, side: Side, order: list[int], seed: int, left_s: Callable[[], float], verify: Verifier
-) -> list[float]:
-    """Compare some of the batch's outputs, chosen now; give by how many milliseconds each came late."""
+@dataclass(frozen=True, kw_only=True)
+class _Kept:
+    """One output of a timed batch as it was right after the batch, and how long its delivery took."""
+
+    index: int
+    outputs: list[torch.Tensor]
+    delivery_ms: float
+
+
+def _choose(bench: Bench, order: list[int], drawn: list[tuple[int, str]]) -> list[int]:
+    """Which calls of a finished batch to look at: those with unusual inputs, and some others."""
     if "timed_outputs" in bench.settings.switched_off:
         return []
-    count = min(MAX_VERIFIED, math.ceil(VERIFIED_SHARE * len(order)))
-    lateness: list[float] = []
-    for index in _secret.sample(range(len(order)), count):
-        ours = _deliver(bench, bench.reference, index, left_s())
-        theirs = _deliver(bench, side, index, left_s())
-        lateness.append(theirs - ours)
-        facts = {"distribution": "upstream", "seed": seed + order[index], "call": index}
+    affordable = max(1, SNAPSHOT_BYTES // max(bench.output_bytes, 1))
+    count = min(MAX_VERIFIED, math.ceil(VERIFIED_SHARE * len(order)), affordable)
+    chosen = _secret.sample(range(len(order)), count)
+    bent = [index for index, at in enumerate(order) if drawn[at][1] != _usual(bench)]
+    return (bent + [index for index in chosen if index not in bent])[: max(count, 1)]
+
+
+def _collect(
+    bench: Bench, side: Side, order: list[int], chosen: list[int], left_s: Callable[[], float]
+) -> list[_Kept]:
+    """Take outputs before anything else runs. The inputs go first: what was put off cannot be done now."""
+    if chosen and not bench.mutates and bench.inputs_changed(side, order[_secret.choice(chosen)]):
+        raise InputsChanged
+    bench.scramble(side)
+    kept = []
+    for index in chosen:
+        took = _deliver(bench, side, index, left_s())
+        outputs = [tensor.clone() for tensor in bench.read_outputs(side)]
+        bench.settle()
+        kept.append(_Kept(index=index, outputs=outputs, delivery_ms=took))
+    return kept
+
+
+def _verify(
+    bench: Bench, order: list[int], drawn: list[tuple[int, str]], kept: list[_Kept], verify: Verifier
+) -> list[float]:
+    """Compare what was kept with the reference's; give the milliseconds a call that were put off.
+
+    Work put off is seen either in each delivery (done when asked for) or in the first one (not yet done).
+    """
+    late: list[float] = []
+    for each in kept:
+        ours = _deliver(bench, bench.reference, each.index, REFERENCE_TIMEOUT_S)
+        late.append(each.delivery_ms - ours)
+        seed, distribution = drawn[order[each.index]]
+        facts = {"distribution": distribution, "seed": seed, "call": each.index}
         floors = len(bench.floors)
-        verify(bench.read_outputs(bench.reference), bench.read_outputs(side), facts)
+        verify(bench.read_outputs(bench.reference), each.outputs, facts)
         if len(bench.floors) != floors:
             break  # the reference ran to measure its rounding: its outputs of this batch are gone
-    return lateness
+    return [max(statistics.median(late), sum(late) / len(order))] if late else []
 
 
 def _deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:
@@ -198,20 +283,36 @@ def _deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def _refill(bench: Bench) -> int:
-    """Fresh inputs in every set, at the same addresses; give the seed of the first."""
-    seed = secrets.randbits(48)
-    for at in range(bench.sets):
-        bench.put(at, bench.source.draw(seed + at))
-    for buffers in (bench.reference.buffers, bench.candidate_buffers):
-        buffers["inputs"].publish()
-    return seed
+def _refill(bench: Bench, distributions: Sequence[str]) -> list[tuple[int, str]]:
+    """Fresh inputs for every set, not yet shown to anybody; give each one's seed and distribution."""
+    drawn = [(secrets.randbits(60), distribution) for distribution in distributions]
+    for at, (seed, distribution) in enumerate(drawn):
+        bench.put(at, bench.source.draw(seed, distribution), secretly=True)
+    return drawn
 
 
-def _flush(bench: Bench) -> None:
-    """Push everything out of the L2 cache."""
-    if bench.device == "cuda":
-        torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_()
+def _usual(bench: Bench) -> str:
+    """What timed inputs are like: upstream's; under KernelBench's tolerance with its weights."""
+    return "plain" if bench.variant == "plain" else "upstream"
+
+
+def _deck(bench: Bench) -> Deck:
+    usual = bench.skipped | {"plain", "upstream"}
+    names = [] if "panel" in bench.settings.switched_off else bench.source.distributions()
+    return Deck([name for name in names if name not in usual])
+
+
+def _distributions(bench: Bench, deck: Deck, looked_at: Sequence[int]) -> list[str]:
+    """A distribution for every set: upstream's, but for a few that will be looked at.
+
+    So looking like upstream, or knowing that time is taken, earns nothing.
+    """
+    usual = [_usual(bench)] * bench.sets
+    if deck.is_empty or (bench.sets < FEW_SETS and _secret.random() < 0.5):
+        return usual
+    for at in _secret.sample(looked_at, 1 if bench.sets < FEW_SETS else BENT_SETS):
+        usual[at] = deck.deal()
+    return usual
 
 
 def _charge_deferred(found: Measurement) -> None:
@@ -227,7 +328,7 @@ def _charge_deferred(found: Measurement) -> None:
 def _judge_reference(bench: Bench, side: Side, found: Measurement) -> None:
     """The reference must not be slower beside the candidate than alone: somebody else would be at work.
 
-    What looks slow is measured once more with the candidate stopped, since the machine itself may have slowed.
+    What looks slow is measured again with the candidate stopped, since the machine itself may have slowed.
     """
     if bench.device == "cpu":
         return

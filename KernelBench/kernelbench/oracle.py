@@ -31,6 +31,7 @@ from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.version import evaluator_sha256
 
 WARM_S = 120.0
+RETIRE_AT_ONCE_GB = 20.0
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +45,7 @@ class Oracle:
         self._reference: RunnerProcess | None = None
         self._bench: Bench | None = None
         self._standby: tuple[str, RunnerProcess, bool] | None = None
+        self._ending: threading.Thread | None = None
         self.walls: tuple[str, ...] = ()
 
     def judge(self, job: Job, cache: Path | None, upcoming: Path | None = None) -> Row:
@@ -58,7 +60,10 @@ class Oracle:
             process = self._take_standby(cache)
             self.prepare_standby(upcoming)
             self.walls = self.walls or process.walls()
-            return judge(bench, job, process, self._await_standby)
+            try:
+                return judge(bench, job, process, self._make_quiet)
+            finally:
+                self._retire(process, bench.device_memory_gb() or 0.0)
         except (ReferenceFailed, RunFailed, torch.cuda.OutOfMemoryError) as error:
             self._drop_reference()
             return Row(
@@ -73,16 +78,34 @@ class Oracle:
     def prepare_standby(self, cache: Path | None) -> None:
         """Fork the next candidate's process and let it open the device; nothing submitted runs in it yet."""
         if self._standby is None:
-            process = self.zygote.fork(confined=True, cache=cache)
+            confined = "isolation" not in self.settings.switched_off
+            process = self.zygote.fork(confined=confined, cache=cache)
             process.channel.ask(Op.WARM)
             self._standby = (str(cache), process, False)
 
     def close(self) -> None:
         """End what is kept."""
+        self._join_ending()
         if self._standby is not None:
             self._standby[1].end()
         if self._reference is not None:
             self._reference.end()
+
+    def _retire(self, process: RunnerProcess, device_memory_gb: float) -> None:
+        """End a candidate: beside the preparations for the next, unless it holds memory that those need."""
+        self._ending = threading.Thread(target=process.end)
+        self._ending.start()
+        if device_memory_gb > RETIRE_AT_ONCE_GB:
+            self._ending.join()
+
+    def _make_quiet(self) -> None:
+        """Wait until nothing of ours uses the device: the last process is gone, the next is warm."""
+        self._join_ending()
+        self._await_standby()
+
+    def _join_ending(self) -> None:
+        if self._ending is not None:
+            self._ending.join()
 
     def _await_standby(self) -> None:
         if self._standby is not None and not self._standby[2]:

@@ -86,6 +86,7 @@ class Zygote:
         self._control = ours
         self._lines: IO[str] = ours.makefile("r", encoding="utf-8")
         self._ready = False
+        self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -119,15 +120,17 @@ class Zygote:
             "readable": [str(path) for path in _readable(cache)],
             "environment": {k: v for k, v in os.environ.items() if k in _KEPT_VARIABLES},
         }
-        socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno(), log.fileno()])
+        with self._turn:
+            socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno(), log.fileno()])
+            pid = json.loads(self._lines.readline())["pid"]
         theirs.close()
-        pid = json.loads(self._lines.readline())["pid"]
         return RunnerProcess(self, Channel(ours), pid, log)
 
     def end(self, pid: int) -> int:
         """End a runner and all it started; give its exit code."""
-        self._control.sendall(json.dumps({"do": "end", "pid": pid}).encode())
-        status: int = json.loads(self._lines.readline())["status"]
+        with self._turn:
+            self._control.sendall(json.dumps({"do": "end", "pid": pid}).encode())
+            status: int = json.loads(self._lines.readline())["status"]
         return status
 
     def _wait_until_ready(self) -> None:
@@ -153,11 +156,17 @@ class RunnerProcess:
 
     def ask(self, op: Op, timeout_s: float, *, fds: tuple[int, ...] = (), **facts: Any) -> Reply:
         """Send a request and wait for its answer; raise RunFailed where there is no good one."""
+        self.send(op, fds=fds, **facts)
+        return self.receive(timeout_s)
+
+    def send(self, op: Op, *, fds: tuple[int, ...] = (), **facts: Any) -> None:
+        """Send a request whose answer is waited for later; raise RunFailed where that is not possible."""
         try:
             self.channel.ask(op, fds=fds, **facts)
         except ChannelClosed:
             raise self._death() from None
-        return self.receive(timeout_s)
+        except ProtocolError as error:
+            raise RunFailed("ProtocolViolation", str(error)) from None
 
     def receive(self, timeout_s: float, *, spin: bool = False) -> Reply:
         """Wait for the answer to the last request; raise RunFailed where there is no good one."""

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from kernelbench import memory, variants
+from kernelbench.census import profile
 from kernelbench.clocks import batch_clock, time_calls
 from kernelbench.frames import DTYPES, Channel, ChannelClosed, Leaf, Op, Reply
 
@@ -102,10 +103,10 @@ class Runner:
         if action == "describe":
             return Reply(op=Op.DONE, text=_describe(state))
         views = {name: (dtype, tuple(shape), offset) for name, dtype, shape, offset in table}
-        if {n: (_name(t.dtype), tuple(t.shape)) for n, t in state.items()} != {
-            n: (dtype, shape) for n, (dtype, shape, _) in views.items()
-        }:
+        matched = _matched(state, {name: (dtype, shape) for name, (dtype, shape, _) in views.items()})
+        if matched is None:
             return Reply(op=Op.DONE, text="unlike")
+        state = matched
         if not views:
             return Reply(op=Op.DONE, text="equal")
         shared = self.buffers["state"]
@@ -143,25 +144,28 @@ class Runner:
             op=Op.DONE, count=self._peak_bytes(), leaves=tuple(_claim(x) for x in leaves), text=structure
         )
 
-    def batch(self, order: list[int], seed: int, core: int | None) -> Reply:
+    def batch(self, seed: int, core: int | None) -> Reply:
         """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds.
 
+        GO says which inputs, and they are written just before it: nothing can be computed ahead.
         Both sides launch from the same processor core, so that launch-bound models compare fairly.
         """
         self.outputs = []
         cores = os.sched_getaffinity(0)
         if core is not None:
             os.sched_setaffinity(0, {core})
-        self.buffers["inputs"].refresh()
         torch.manual_seed(seed)
         self._synchronize()
         gc.collect(0)
         gc.disable()
         self.channel.answer(Reply(op=Op.READY))
         self.channel.wait_for_request(SPIN_S)
-        op, _, _ = self.channel.listen()
+        op, facts, _ = self.channel.listen()
         if op is not Op.GO:
             raise ValueError(f"expected GO, got {op.name}")
+        self.buffers["inputs"].refresh()
+        self._synchronize()
+        order = facts["order"]
         model, sets = self._model(), self.sets
         with torch.no_grad():
             outputs, claimed_ms = batch_clock(self.device, lambda: [model(*sets[at]) for at in order])
@@ -210,6 +214,12 @@ class Runner:
         with torch.no_grad():
             times = time_calls(self.device, lambda: self._forward(at), method, warmups, trials)
         return Reply(op=Op.DONE, count=len(times), text=" ".join(repr(ms) for ms in times))
+
+    def census(self, at: int, seed: int) -> Reply:
+        """Say which kernels one call launches; a claim that only labels are made of."""
+        self.buffers["inputs"].refresh()
+        torch.manual_seed(seed)
+        return Reply(op=Op.DONE, text=profile(lambda: self._forward(at)))
 
     def serve(self) -> None:
         """Answer requests until the oracle hangs up."""
@@ -331,6 +341,18 @@ def _overlaps(tensor: torch.Tensor) -> bool:
 def _name(dtype: torch.dtype) -> str:
     name = str(dtype).removeprefix("torch.")
     return name if name in DTYPES else "other"
+
+
+def _matched(
+    state: dict[str, torch.Tensor], wanted: dict[str, tuple[str, tuple[int, ...]]]
+) -> dict[str, torch.Tensor] | None:
+    """What takes the reference's values, under its names: by name, else by position; None where unlike."""
+    found = {name: (_name(tensor.dtype), tuple(tensor.shape)) for name, tensor in state.items()}
+    if all(found.get(name) == facts for name, facts in wanted.items()):
+        return {name: state[name] for name in wanted}
+    if list(found.values()) == list(wanted.values()):
+        return dict(zip(wanted, state.values(), strict=True))
+    return None
 
 
 def _describe(state: dict[str, torch.Tensor]) -> str:

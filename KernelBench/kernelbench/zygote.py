@@ -5,6 +5,7 @@ It runs no submitted code itself. It forks on request, hands each child its sock
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -24,6 +25,8 @@ _exit_codes: dict[int, int] = {}
 def main(control_fd: int) -> None:
     """Serve fork and kill requests on a socket until it closes."""
     _preload()
+    gc.collect()
+    gc.freeze()  # what is loaded now need not be looked at again in any child
     sandbox.become_subreaper()
     control = socket.socket(fileno=control_fd)
     control.sendall(b"ready\n")
