@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +12,11 @@ import typer
 
 
 def register(app: typer.Typer) -> None:
-    """Add `kbl site build` and `kbl site serve`."""
+    """Add `kbl site build`, `kbl site serve` and `kbl site picture`."""
     site = typer.Typer(no_args_is_help=True, help="The static site: build it, look at it.")
     site.command("build")(build)
     site.command("serve")(serve)
+    site.command("picture")(picture)
     app.add_typer(site, name="site")
 
 
@@ -49,15 +53,52 @@ def serve(
     port: Annotated[int, typer.Option(help="Port on this machine.", min=0, max=65535)] = 8000,
 ) -> None:
     """Serve a built site on http://127.0.0.1 until interrupted."""
-    from functools import partial
-    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
-    if not (out / "index.html").is_file():
-        typer.echo(f"no site in {out}; run: kbl site build --out {out}", err=True)
-        raise typer.Exit(2)
-    with ThreadingHTTPServer(("127.0.0.1", port), partial(SimpleHTTPRequestHandler, directory=out)) as server:
+    with _server(out, port) as server:
         typer.echo(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             typer.echo("ended")
+
+
+def picture(
+    site: Annotated[Path, typer.Option(help="A site that `kbl site build` made.")] = Path("build/site"),
+    page: Annotated[str, typer.Option(help="The page to take.")] = "index.html",
+    out: Annotated[Path, typer.Option(help="The PNG to write.")] = Path("docs/board.png"),
+    width: Annotated[int, typer.Option(help="Pixels across.", min=320, max=4096)] = 1360,
+    height: Annotated[int, typer.Option(help="Pixels down.", min=320, max=4096)] = 900,
+) -> None:
+    """Take a picture of a page of a built site in a headless browser; the README shows the board's."""
+    from threading import Thread
+
+    from playwright.sync_api import sync_playwright
+
+    from leaderboard.doctor import BROWSERS
+
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        typer.echo("no headless browser: apt-get install chromium", err=True)
+        raise typer.Exit(2)
+    with _server(site, 0) as server, sync_playwright() as running:
+        Thread(target=server.serve_forever, daemon=True).start()
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+        shown = running.chromium.launch(executable_path=browser, args=flags).new_page(
+            viewport={"width": width, "height": height}
+        )
+        shown.goto(f"http://127.0.0.1:{server.server_address[1]}/{page}", wait_until="networkidle")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        shown.screenshot(path=out)
+        server.shutdown()
+    typer.echo(f"wrote {out}")
+
+
+def _server(folder: Path, port: int) -> ThreadingHTTPServer:
+    if not (folder / "index.html").is_file():
+        typer.echo(f"no site in {folder}; run: kbl site build --out {folder}", err=True)
+        raise typer.Exit(2)
+    return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=folder))
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing: a page fetches many files."""

@@ -101,12 +101,13 @@ function folded(rows, all) {
   return parts;
 }
 
+// Marks what two lines that replace each other do not share; null where they share too little to point at.
 function marked(tag, text, other) {
   let [start, end] = [0, 0];
   while (start < Math.min(text.length, other.length) && text[start] === other[start]) start += 1;
   while (end < Math.min(text.length, other.length) - start && text.at(-1 - end) === other.at(-1 - end)) end += 1;
-  if (start + end < text.length / 3) return [el(tag, {}, text)];
-  return [text.slice(0, start), el(tag, {}, text.slice(start, text.length - end)), text.slice(text.length - end)];
+  if (start + end < text.length / 3) return null;
+  return [text.slice(0, start), el(tag, { class: "part" }, text.slice(start, text.length - end)), text.slice(text.length - end)];
 }
 
 export function drawDiff(a, b, { all }) {
@@ -119,7 +120,8 @@ export function drawDiff(a, b, { all }) {
     const [tag, kind] = side === "left" ? ["del", "del"] : ["ins", "add"];
     if (at === null) return [el("td", { class: "at" }), el("td", { class: "line" })];
     const paired = !row.same && row.left !== null && row.right !== null;
-    const body = row.same ? ink[at]() : paired ? marked(tag, lines[at], side === "left" ? right[row.right] : left[row.left]) : [el(tag, {}, lines[at])];
+    const parts = paired ? marked(tag, lines[at], side === "left" ? right[row.right] : left[row.left]) : null;
+    const body = row.same ? ink[at]() : parts ?? [el(tag, {}, ink[at]())];
     return [el("td", { class: `at ${row.same ? "" : kind}` }, String(at + 1)), el("td", { class: `line ${row.same ? "" : kind}` }, body)];
   };
   const line = (row) => el("tr", {}, cell(row, "left"), cell(row, "right"));
