@@ -13,7 +13,7 @@ from kernelbench.problems import ProblemSet
 
 from leaderboard.generate.extract import all_blocks, code_blocks, first_block, kernel_block, last_block
 from leaderboard.generate.journal import Journal
-from leaderboard.generate.models import ModelError, Price
+from leaderboard.generate.models import LiteLLMModel, ModelError, Price, TransientError
 from leaderboard.generate.patience import Patience
 from leaderboard.generate.request import Request
 from leaderboard.generate.run import ConfigError
@@ -221,3 +221,18 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
     )
     assert 2 == done.returncode
     assert done.stderr.startswith("error: backends must be one of cuda")
+
+
+def test_litellm_s_models_are_asked_and_its_errors_told_apart(monkeypatch):
+    pytest.importorskip("litellm", reason="LiteLLM is not installed: pip install litellm")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    messages = [{"role": "user", "content": "hello"}]
+    server = CannedModel(kernel_for, (GOOD, "429", "500", "cut_off"))
+    with serving(server) as url:
+        model = LiteLLMModel(name="openai/gpt-4o-mini", parameters={"api_base": url}, timeout_s=20.0)
+        assert "ModelNew" in model.complete(messages).text
+        for _ in range(3):
+            with pytest.raises(TransientError):
+                model.complete(messages)
+    with pytest.raises(ModelError):
+        LiteLLMModel(name="nobody/knows").complete(messages)

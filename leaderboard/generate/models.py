@@ -171,14 +171,7 @@ class LiteLLMModel:
 
     def complete(self, messages: Sequence[Message]) -> Reply:
         """Ask once."""
-        litellm = import_litellm()
-        transient = (
-            litellm.exceptions.RateLimitError,
-            litellm.exceptions.InternalServerError,
-            litellm.exceptions.ServiceUnavailableError,
-            litellm.exceptions.Timeout,
-            litellm.exceptions.APIConnectionError,
-        )
+        litellm, openai = import_litellm()
         started = time.monotonic()
         try:
             answer = litellm.completion(
@@ -188,10 +181,8 @@ class LiteLLMModel:
                 num_retries=0,
                 **self.parameters,
             )
-        except transient as error:
-            raise TransientError(str(error)) from error
-        except litellm.exceptions.APIError as error:
-            raise ModelError(str(error)) from error
+        except openai.APIError as error:  # the base of every error that LiteLLM raises
+            raise _litellm_error(error) from error
         usage = answer.usage
         if self.price:
             cost: float | None = self.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
@@ -207,19 +198,29 @@ class LiteLLMModel:
         )
 
 
-def import_litellm() -> Any:
-    """Import LiteLLM; raise ModelError with the way to get it where it is missing."""
+def import_litellm() -> tuple[Any, Any]:
+    """Import LiteLLM and what it builds on; raise ModelError with the way to get it where it is missing."""
     try:
         import litellm
+        import openai
     except ImportError as error:
         message = "LiteLLM is not installed; run: pip install litellm, or give --base-url"
         raise ModelError(message, fatal=True) from error
-    return litellm
+    litellm.suppress_debug_info = True  # it prints adverts with every error
+    return litellm, openai
 
 
 def api_key(variable: str) -> str:
     """Read a key from the environment; empty where it is not set, as local servers ask for none."""
     return os.environ.get(variable, "")
+
+
+def _litellm_error(error: Exception) -> Exception:
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int):
+        return TransientError(str(error))
+    response = getattr(error, "response", None)
+    return _status_error(status, getattr(response, "headers", None) or {}, str(error).encode())
 
 
 def _status_error(status: int, headers: Mapping[str, str], content: bytes) -> Exception:
