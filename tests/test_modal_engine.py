@@ -296,6 +296,13 @@ HOSTILE = {
     "a status of its own": changed(status="superb"),
     "a field of its own": changed(rank=1),
     "a speedup without times": changed(runtime_ms=None),
+    "a figure in words": changed(speedup="fast"),
+    "a truth for a figure": changed(gpu_seconds=True),
+    "a time in words": changed(runtime_ms={**dataclasses.asdict(TIMING), "mean": "1"}),
+    "an interval in words": changed(speedup_ci95=["1", "2"]),
+    "labels that are numbers": changed(labels=[1]),
+    "a failure that is no text": changed(failure={"name": 1, "message": [], "log": {}}),
+    "evidence that is no object": changed(evidence=[1]),
     "negative seconds": changed(gpu_seconds=-1e9),
     "on another device": on_another_device,
 }

@@ -176,6 +176,7 @@ def _remote() -> Iterator[Remote]:
     from kernelbench.engines.modal_app import app, build_kernels, judge_kernels
     from kernelbench.engines.modal_guard import only_text_results
 
+    # Nothing switches Modal's output on: what containers print would come into the runner's log raw.
     with only_text_results(), app.run():
         yield Remote(build=build_kernels.remote, judge=judge_kernels.remote)
 

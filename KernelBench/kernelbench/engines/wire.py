@@ -84,6 +84,19 @@ def pack_answer(answer: Answer) -> str:
     return json.dumps(_finite({"verdicts": verdicts, "seconds": answer.seconds, "fault": answer.fault}))
 
 
+_FIGURES = (
+    "trials_passed",
+    "trials_asked",
+    "worst_error",
+    "speedup",
+    "second_clock_ms",
+    "clock_disagreement",
+    "gpu_seconds",
+    "cpu_seconds",
+    "peak_memory_gb",
+)
+
+
 def read_answer(text: object, jobs: Sequence[Job], gpu: str) -> Answer:
     """Read an answer about exactly these jobs on that GPU model; raise RefusedAnswerError otherwise."""
     data = _object(strict_json(text, RefusedAnswerError))
@@ -99,6 +112,7 @@ def read_answer(text: object, jobs: Sequence[Job], gpu: str) -> Answer:
     _check_keys(verdicts, jobs)
     by_key = {job.key: job for job in jobs}
     for verdict in verdicts:
+        _check_types(verdict)
         _check_verdict(verdict, by_key[verdict.row.key], gpu)
     return Answer(verdicts=verdicts, seconds=_seconds(data.get("seconds")))
 
@@ -125,6 +139,31 @@ def _verdict(item: object) -> Verdict:
         raise RefusedAnswerError(f"not a verdict: {type(error).__name__} {str(error)[:200]}") from error
 
 
+def _check_types(verdict: Verdict) -> None:
+    """Require of every field that a figure is a figure and a text is a text: records do not check that."""
+    row = verdict.row
+    figures = [getattr(row, name) for name in _FIGURES] + list(row.speedup_ci95 or ())
+    for timing in (row.runtime_ms, row.reference_ms):
+        figures += vars(timing).values() if timing else ()
+    texts = [row.environment, row.finished_at, *row.labels, *_texts(verdict.environment)]
+    texts += vars(row.failure).values() if row.failure else ()
+    if not all(value is None or _is_figure(value) for value in figures):
+        raise RefusedAnswerError(f"{row.key}: a figure must be a number")
+    if not all(isinstance(text, str) for text in texts):
+        raise RefusedAnswerError(f"{row.key}: a text must be a string")
+    if not isinstance(row.evidence, dict | None):
+        raise RefusedAnswerError(f"{row.key}: evidence must be an object")
+
+
+def _texts(environment: Environment) -> list[object]:
+    named = [value for name, value in vars(environment).items() if name != "isolation"]
+    return [*named, *environment.isolation]
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _check_keys(verdicts: Sequence[Verdict], jobs: Sequence[Job]) -> None:
     found = sorted(verdict.row.key for verdict in verdicts)
     if found != sorted(job.key for job in jobs):
@@ -149,9 +188,9 @@ def _check_verdict(verdict: Verdict, job: Job, gpu: str) -> None:
 
 
 def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_SECONDS_CLAIMED:
-        raise RefusedAnswerError(f"seconds must be 0 to {MAX_SECONDS_CLAIMED:.0f}")
-    return float(value)
+    if isinstance(value, int | float) and _is_figure(value) and 0 <= value <= MAX_SECONDS_CLAIMED:
+        return float(value)
+    raise RefusedAnswerError(f"seconds must be 0 to {MAX_SECONDS_CLAIMED:.0f}")
 
 
 def _object(value: object) -> Mapping[str, Any]:
