@@ -35,7 +35,17 @@ from kernelbench.version import evaluator_sha256  # noqa: E402
 
 CORPUS = ROOT / "tests" / "redteam"
 RESULTS = ROOT / "benchmarks" / "results"
-LAYERS = ("format", "panel", "affine", "poison", "timed_outputs", "clocks", "isolation", "floor", "certificates")
+LAYERS = (
+    "format",
+    "panel",
+    "affine",
+    "poison",
+    "timed_outputs",
+    "clocks",
+    "isolation",
+    "floor",
+    "certificates",
+)
 MARGIN = 1.1
 """An accepted cheat gains where its interval lies this far above its honest twin's."""
 
@@ -114,7 +124,9 @@ def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
     level, problem_id = map(int, entry["problem"].split("_"))
     problem = ProblemSet().load(level, problem_id)
     if "problem_file" in entry:
-        problem = replace(problem, source=(CORPUS / entry["problem_file"]).read_text("utf-8"), name=entry["id"])
+        problem = replace(
+            problem, source=(CORPUS / entry["problem_file"]).read_text("utf-8"), name=entry["id"]
+        )
     elif device == "cpu":
         problem = problem.reduced(read_sizes())
     elif not entry.get("full"):
@@ -138,7 +150,9 @@ def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
 
 def layer_cases(cases: Sequence[Case]) -> list[Case]:
     """For each layer, its own cases again with the layer switched off."""
-    found = [replace(case, off=(case.layer,)) for case in cases if case.layer in LAYERS and case.kind == "exploit"]
+    found = [
+        replace(case, off=(case.layer,)) for case in cases if case.layer in LAYERS and case.kind == "exploit"
+    ]
     safe = {"x39", "x40"}
     return [case for case in found if "isolation" not in case.off or case.id in safe]
 
@@ -313,7 +327,9 @@ def main() -> int:
     parser.add_argument("--limit-s", type=float, default=1e9)
     parser.add_argument("--only", default="", help="ids separated by commas")
     parser.add_argument("--rewrites", type=int, default=0, help="how many honest rewrites to judge as well")
-    parser.add_argument("--layers", action="store_true", help="judge each layer's cases with the layer off as well")
+    parser.add_argument(
+        "--layers", action="store_true", help="judge each layer's cases with the layer off as well"
+    )
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/redteam-<gpu>.json")
     chosen = parser.parse_args()
     deadline = time.monotonic() + chosen.limit_s

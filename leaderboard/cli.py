@@ -17,6 +17,7 @@ COMMAND_MODULES = (
     "site",
     "evaluate",
     "record",
+    "audit",
     "generate",
     "pack",
     "analyze",

@@ -1,0 +1,78 @@
+"""Shows a counter-example once more: the same weights, inputs and call, with both sides' values at its place.
+
+Runs the kernel confined, as every candidate. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernelbench.bench import Bench
+from kernelbench.frames import Op
+from kernelbench.jobs import Job, Settings
+from kernelbench.oracle import WARM_S, handles_can_be_shared
+from kernelbench.processes import Home, RunFailed, Zygote
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """What both sides give at the counter-example's place, and the worst error over the tolerance."""
+
+    expected: str
+    found: str
+    worst: float
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the output is wrong again."""
+        return not self.worst <= 1.0
+
+
+def replay(job: Job, settings: Settings, example: Mapping[str, Any]) -> Replay:
+    """Run one call of the kernel and of the reference as `example`, a row's `counter_example`, says.
+
+    Raises RunFailed where the kernel does not answer. Inputs are drawn again from their seed, which gives the
+    same values on the same kind of device with the same torch.
+    """
+    home = Home(
+        device=settings.device,
+        threads=int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or os.cpu_count() or 1,
+        memory_bytes=int(settings.memory_gb * 2**30),
+    )
+    fallback = settings.device == "cuda" and not handles_can_be_shared()
+    with Zygote(home) as zygote:
+        reference, candidate = zygote.fork(confined=False), zygote.fork(confined=True)
+        try:
+            for process in (reference, candidate):
+                process.ask(Op.WARM, WARM_S)
+            bench = Bench(job.problem, settings, reference, fallback=fallback)
+            bench.weight_seed = example.get("weight_seed", bench.weight_seed)
+            bench.build_reference(example.get("weights", "plain"), example.get("place", "device"))
+            candidate.ask(Op.LOAD, settings.timeout_s, source=job.source, class_name="ModelNew")
+            side = bench.admit(candidate, settings.timeout_s)
+            candidate.ask(Op.CONSTRUCT, settings.timeout_s, **bench.construction())
+            bench.align(side, settings.timeout_s)
+            bench.put(0, bench.source.draw(example["seed"], example["distribution"]))
+            call_seed = example.get("call_seed", 0)
+            right = [tensor.clone() for tensor in bench.expect(0, call_seed)]
+            side.buffers["inputs"].publish()
+            bench.settle()
+            reply = candidate.ask(
+                Op.CALL, settings.timeout_s, at=0, seed=call_seed, poison=1 << 20, strict=False
+            )
+            if reply.text != bench.structure:
+                raise RunFailed("WrongStructure", f"expected {bench.structure}, got {reply.text[:200]}")
+            candidate.ask(Op.DELIVER, settings.timeout_s, index=0, offsets=bench.output_offsets)
+            given = bench.read_outputs(side)
+            output, index = example["output"], example["index"]
+            return Replay(
+                expected=repr(right[output].reshape(-1)[index].item()),
+                found=repr(given[output].reshape(-1)[index].item()),
+                worst=bench.worst(right, given, example["distribution"]),
+            )
+        finally:
+            candidate.end()
+            reference.end()
