@@ -92,7 +92,7 @@ def difference(before: Row, after: Row) -> str:
 
 
 def structure_sha256(source: str) -> str:
-    """Digest what a source does, not how it reads: its own names, comments, docstrings and layout are left out.
+    """Digest what a source does, not how it reads: names of its own, comments and docstrings are left out.
 
     Two sources of one digest are copies with other names. A source that does not parse has its text's digest.
     """

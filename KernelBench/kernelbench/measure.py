@@ -34,7 +34,7 @@ LOOSE_HALF_WIDTH = 0.01
 MAX_ROUNDS = 60
 OUT_OF_TIME_S = 5.0
 VERIFIED_SHARE = 0.2
-MAX_VERIFIED = 8
+MIN_VERIFIED, MAX_VERIFIED = 4, 8
 
 BORNE_OUT_SHARE, BORNE_OUT_MS = 0.01, 0.1
 """Within this share, or these milliseconds a batch, the oracle's clock bears the candidate's out."""
@@ -234,7 +234,8 @@ def _choose(bench: Bench, order: list[int], drawn: list[tuple[int, str]]) -> lis
     if "timed_outputs" in bench.settings.switched_off:
         return []
     affordable = max(1, SNAPSHOT_BYTES // max(bench.output_bytes, 1))
-    count = min(MAX_VERIFIED, math.ceil(VERIFIED_SHARE * len(order)), affordable)
+    share = max(MIN_VERIFIED, math.ceil(VERIFIED_SHARE * len(order)))
+    count = min(MAX_VERIFIED, share, len(order), affordable)
     chosen = _secret.sample(range(len(order)), count)
     bent = [index for index, at in enumerate(order) if drawn[at][1] != _usual(bench)]
     return (bent + [index for index in chosen if index not in bent])[: max(count, 1)]
