@@ -48,7 +48,7 @@ redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest ker
 	$(BIN)/python benchmarks/redteam.py --device $(DEVICE)
 
 bless: $(DEVELOPMENT)  ## Renew what tests expect of generated texts; look at the difference before you commit it
-	BLESS=1 $(BIN)/python -m pytest tests/test_docs.py
+	BLESS=1 $(BIN)/python -m pytest tests/test_docs.py tests/test_site_golden.py
 
 lock: $(DEVELOPMENT)  ## Write requirements.lock from what .venv holds
 	@{ echo "# Written by make lock; constraints for what make test installs."; \

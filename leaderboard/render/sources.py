@@ -13,8 +13,8 @@ import multiprocessing
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,10 @@ from leaderboard.submission import Submission, kernel_sha256
 SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
 
 _REPEATED = ("problem_sha256", "evaluator_sha256", "environment", "finished_at", "status")
+
+
+_key = lru_cache(KernelKey.parse)
+"""The same few hundred keys stand in every submission."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +61,7 @@ class DigestedSubmission(Submission):
         try:
             value = json.loads(raw)
             metadata, kernels = value["metadata"], value["kernels"]
-            digests = {KernelKey.parse(key): kernel_sha256(source) for key, source in kernels.items()}
+            digests = {_key(name): kernel_sha256(source) for name, source in kernels.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise store.StoreError(f"{path}: not a submission: {error}; kbl validate says more") from error
         made = cls(
@@ -76,11 +80,11 @@ class EntryFiles:
 
     submissions: Path
     data: Path
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def digest(self, entry: str) -> str:
         """Name the content of an entry's submission; empty where it has none."""
-        path = self._path(entry)
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        return self.digests.get(entry, "")
 
     def load(self, entry: str) -> Mapping[str, str]:
         """Read an entry's kernels: key to source; empty where it has none."""
@@ -106,7 +110,9 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     return SiteData(
         boards=boards,
         problems=problems,
-        kernels=EntryFiles(places.submissions, places.data),
+        kernels=EntryFiles(
+            places.submissions, places.data, {name: item.sha256 for name, item in submissions.items()}
+        ),
         config=config,
         history=_read_history(places.data, boards),
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
@@ -134,7 +140,7 @@ def _spread(read: Any, paths: list[Path], jobs: int) -> Iterator[Any]:
         yield from map(read, paths)
         return
     with multiprocessing.get_context("fork").Pool(jobs, initializer=gc.disable) as pool:
-        yield from pool.imap(partial(read), paths, chunksize=8)
+        yield from pool.imap(read, paths, chunksize=8)
 
 
 def _read_result(path: Path) -> ResultFile:
