@@ -1,11 +1,11 @@
-"""Judge every known cheat and every odd but honest kernel with the evaluator itself, and write down what it said.
+"""Judge every known cheat and every odd but honest kernel with the evaluator, and write down what it said.
 
     python benchmarks/redteam.py --device cpu --out build/redteam
     python benchmarks/redteam.py --device cuda --out build/redteam --limit-s 240
 
-Cases come from tests/redteam/manifest.json, honest rewrites from benchmarks/rewrites.py. What is done is kept in
-OUT, one line a case, and not done again while neither the case nor the evaluator changes; the time limit stops
-between verdicts. `--write` puts the summary of all that is done into benchmarks/results/redteam-<gpu>.json.
+Cases come from tests/redteam/manifest.json, honest rewrites from benchmarks/rewrites.py. What is done is kept
+in OUT, one line a case, and not done again while neither the case nor the evaluator changes; the time limit
+stops between verdicts. `--write` puts the summary of all that is done into benchmarks/results/redteam-<gpu>.json.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class Case:
     uncertified: bool = False
     timeout_s: float = 60.0
     memory_gb: float = 16.0
+    measure: bool = True
 
     @property
     def name(self) -> str:
@@ -171,9 +172,10 @@ def _groups(cases: Sequence[Case]) -> Iterator[list[Case]]:
     groups: dict[Any, list[Case]] = {}
     seen: dict[Any, int] = {}
     for case in cases:
-        place = (case.off, case.timeout_s, case.memory_gb, case.problem.level, case.problem.problem_id)
+        how = (case.off, case.timeout_s, case.memory_gb, case.measure)
+        place = (*how, case.problem.level, case.problem.problem_id)
         nth = seen[place] = seen.get(place, -1) + 1
-        groups.setdefault((case.off, case.timeout_s, case.memory_gb, nth // 100), []).append(case)
+        groups.setdefault((*how, nth // 100), []).append(case)
     yield from groups.values()
 
 
@@ -184,6 +186,7 @@ def _run_group(group: list[Case], device: str, done: Done, deadline: float) -> N
         sizes="reduced" if device == "cpu" else "full",
         timeout_s=first.timeout_s,
         memory_gb=first.memory_gb,
+        measure=first.measure,
         switched_off=first.off,
     )
     jobs: dict[KernelKey, Case] = {}
@@ -255,7 +258,10 @@ def outcome(record: dict[str, Any]) -> str:
 
 
 def gain(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> float | None:
-    """How far an accepted cheat lies above its honest twin, both intervals' near ends; None where not both are timed."""
+    """How far an accepted cheat lies above its honest twin, by the near ends of both intervals.
+
+    None where not both are timed.
+    """
     twin = rows.get(record["twin"])
     if twin is None or "speedup" not in record["row"] or "speedup" not in twin["row"]:
         return None
@@ -281,8 +287,12 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
     for record in (record for record in rows.values() if record["off"]):
         layer = layers.setdefault(record["off"][0], {"tried": 0, "let_through": []})
         layer["tried"] += 1
-        if has_won(record, rows):
-            layer["let_through"].append(record["id"])
+        if has_won(record, rows) or (record["off"] == ["isolation"] and outcome(record) == "rejected"):
+            layer["let_through"].append(record["id"])  # without walls one kernel finds what another left
+    unranked = [
+        record["id"] for record in exploits if record["uncertified"] and outcome(record) == "accepted"
+    ]
+    layers["certificates"] = {"tried": sum(r["uncertified"] for r in exploits), "let_through": unranked}
     return {
         "schema_version": 1,
         "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
