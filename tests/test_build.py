@@ -112,6 +112,11 @@ def test_another_target_does_not_share_a_build(builder: Builder) -> None:
         assert build(other, TINY).status is BuildStatus.FAILED
 
 
+def test_a_target_may_be_named_by_its_architecture(tmp_path: Path) -> None:
+    with Builder(cache_root=tmp_path / "cache", workers=1, arch="Hopper", timeout_s=120) as hopper:
+        assert build(hopper, TINY).status is BuildStatus.BUILT
+
+
 @pytest.mark.parametrize(
     ("line", "word"),
     [

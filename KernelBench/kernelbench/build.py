@@ -154,7 +154,7 @@ class Builder:
                 self._slots.append(slot)
 
     def _run(self, job: Job, facts: SourceFacts, work: Path, uid: int | None) -> _Run:
-        capability = [int(part) for part in re.findall(r"(\d+)\.(\d+)", self.arch)[0]] if self.arch else None
+        numbers = re.search(r"(\d+)\.(\d+)", self.arch)  # none in a name such as Hopper
         request = {
             "work": str(work),
             "uid": uid or os.getuid(),
@@ -163,7 +163,7 @@ class Builder:
             "readable": [str(path) for path in _readable()],
             "environment": _environment(),
             "arch": self.arch,
-            "capability": capability,
+            "capability": [int(number) for number in numbers.groups()] if numbers else None,
             "slim_headers": self._slim_headers,
             "builds_late": facts.builds_late,
             "source": job.source,
