@@ -39,7 +39,7 @@ MIX = {
     "hanging": (HEAD + "        time.sleep(3600)\n        return x\n", "timeout"),
     "crashing": (HEAD + "        ctypes.string_at(0)\n        return x\n", "runtime_error"),
 }
-HANG_S = 5.0
+HANG_S = 10.0
 GROWTH_ALLOWED = 1.10
 """Memory at the end over memory after the first quarter, at most."""
 
