@@ -297,6 +297,7 @@ def _measured(hearing: Hearing) -> dict[str, Any]:
     """Time both sides, checking outputs of the timed runs; decide which clock counts."""
     bench, clocks_count = hearing.bench, "clocks" not in hearing.bench.settings.switched_off
     hearing.quiet()
+    hearing.mark("quiet")
     try:
         found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
         if found.suspicion and clocks_count:
@@ -304,6 +305,7 @@ def _measured(hearing: Hearing) -> dict[str, Any]:
     except measure.InputsChanged:
         message = "forward changed its inputs in a timed run"
         raise Ruled(Status.REJECTED, "InputChanged", message, {"violation": "input"}) from None
+    hearing.mark(f"timing, {len(found.rounds)} rounds of {found.calls}")
     hearing.labels += found.labels
     values: dict[str, Any] = {
         "status": Status.CORRECT,
@@ -337,7 +339,7 @@ def _quarantine_below_floor(hearing: Hearing, runtime_ms: float) -> dict[str, An
 def _census(hearing: Hearing) -> tuple[str, ...]:
     """Label the candidate by whose kernels it launches; by its source where that cannot be seen."""
     bench = hearing.bench
-    if bench.device != "cuda":
+    if bench.device != "cuda" or not bench.settings.profile_launches:
         return census.labels_from_source(hearing.job.source)
     bench.put(0, bench.source.draw(secrets.randbits(60)))
     hearing.require_side().buffers["inputs"].publish()
