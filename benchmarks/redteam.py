@@ -5,7 +5,7 @@
 
 Cases come from tests/redteam/manifest.json, honest rewrites from benchmarks/rewrites.py. What is done is kept
 in OUT, one line a case, and not done again while neither the case nor the evaluator changes; the time limit
-stops between verdicts. `--write` puts the summary of all that is done into benchmarks/results/redteam-<gpu>.json.
+stops between verdicts. `--write` puts a summary of all that is done into benchmarks/results/ and docs/.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ GPU_SIZES: dict[str, dict[str, Any]] = {
 }
 """On a GPU most cases run smaller than graded, since a mechanism does not depend on the size."""
 
+RATES_START = "<!-- rates: written by benchmarks/redteam.py --write -->"
+RATES_END = "<!-- end of rates -->"
 TIMEOUTS_S = {"cpu": 90.0, "cuda": 60.0}
 SHORT_S = 20.0
 
@@ -324,6 +326,65 @@ def _counts(records: Sequence[dict[str, Any]]) -> dict[str, int]:
     return {"total": len(records), **{name: outcomes.count(name) for name in names}}
 
 
+def rates_table(reports: Sequence[dict[str, Any]]) -> str:
+    """Say the rates of all results as Markdown."""
+    lines = [
+        "| device | cheats | won | rejected | quarantined | accepted, no gain | honest | turned away | bounds |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    for report in reports:
+        cheats, honest = report["exploits"], report["honest"]
+        bounds = f"{_bound(cheats)} of cheats, {_bound(honest)} of honest kernels"
+        cells = [
+            report["environment"]["gpu"],
+            cheats["total"],
+            len(cheats["won"]),
+            cheats["rejected"],
+            cheats["quarantined"],
+            cheats["accepted"] - len(cheats["won"]),
+            honest["total"],
+            len(honest["turned_away"]),
+            bounds,
+        ]
+        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+    for report in reports:
+        gpu = report["environment"]["gpu"]
+        for word, names in (
+            ("Quarantined cheats", _ids(report, "exploit", "quarantined")),
+            ("Quarantined honest kernels", _ids(report, "honest", "quarantined")),
+            ("Cheats that won", report["exploits"]["won"]),
+            ("Honest kernels turned away", report["honest"]["turned_away"]),
+        ):
+            lines.append(f"\n{word}, {gpu}: {', '.join(names) or 'none'}.")
+        let = "; ".join(
+            f"`{k}`: {', '.join(v['let_through']) or 'none'}" for k, v in sorted(report["layers"].items())
+        )
+        lines.append(f"\nLet through with one layer off, {gpu}: {let or 'not tried'}.")
+    return "\n".join(lines)
+
+
+def _ids(report: dict[str, Any], kind: str, wanted: str) -> list[str]:
+    cases = [
+        case
+        for case in report["cases"]
+        if not case["off"] and (case["kind"] == "exploit") == (kind == "exploit")
+    ]
+    return [case["id"] for case in cases if outcome(case) == wanted]
+
+
+def _bound(counts: dict[str, Any]) -> str:
+    bound = counts["bound95"]
+    return "more than none" if bound is None else f"below {100 * bound:.1f} %"
+
+
+def write_document(path: Path = ROOT / "docs" / "trust.md") -> None:
+    """Put the rates of all recorded results into the page on trust."""
+    reports = [json.loads(file.read_text("utf-8")) for file in sorted(RESULTS.glob("redteam-*.json"))]
+    text = path.read_text("utf-8")
+    start, end = text.index(RATES_START), text.index(RATES_END)
+    path.write_text(text[:start] + RATES_START + "\n" + rates_table(reports) + "\n" + text[end:], "utf-8")
+
+
 def rule_of_three(n: int, found: int) -> float | None:
     """The 95 % upper bound of a rate of which none was seen in n; None where some were seen."""
     return round(3 / n, 5) if n and not found else None
@@ -332,7 +393,7 @@ def rule_of_three(n: int, found: int) -> float | None:
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "redteam")
     parser.add_argument("--limit-s", type=float, default=1e9)
     parser.add_argument("--only", default="", help="ids separated by commas")
@@ -342,6 +403,10 @@ def main() -> int:
     )
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/redteam-<gpu>.json")
     chosen = parser.parse_args()
+    if chosen.device == "auto":
+        import torch
+
+        chosen.device = "cuda" if torch.cuda.is_available() else "cpu"
     deadline = time.monotonic() + chosen.limit_s
     done = Done(chosen.out / f"redteam-{chosen.device}.jsonl")
     cases = read_cases(chosen.device)
@@ -367,6 +432,7 @@ def main() -> int:
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
         temporary.replace(path)
+        write_document()
         print("written", path)
     bad = report["exploits"]["won"] or report["honest"]["turned_away"] or left
     return 1 if bad else 0
