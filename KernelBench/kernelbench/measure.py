@@ -47,7 +47,7 @@ SLOWED_SHARE = 0.25
 DEFERRED_MS = 0.05
 SNAPSHOT_BYTES = 4 << 30
 BENT_SETS, FEW_SETS = 2, 8
-"""So many timed inputs a round are not upstream's; with few sets one in every other round."""
+"""So many timed inputs a round are not upstream's; with few sets one, and with one in two rounds of three."""
 
 
 class InputsChanged(Exception):
@@ -166,7 +166,7 @@ def _is_enough(bench: Bench, found: Measurement, spent_s: float, left_s: float) 
         return False
     if left_s < OUT_OF_TIME_S or spent_s > patience_s:
         return True
-    if found.deck.unseen and spent_s < 2 * budget_s:
+    if found.deck.unseen and spent_s < budget_s:
         return False
     if min(r.candidate_ms for r in found.rounds) <= 0:
         return spent_s > budget_s
@@ -309,7 +309,7 @@ def _distributions(bench: Bench, deck: Deck, looked_at: Sequence[int]) -> list[s
     So looking like upstream, or knowing that time is taken, earns nothing.
     """
     usual = [_usual(bench)] * bench.sets
-    if deck.is_empty or (bench.sets < FEW_SETS and _secret.random() < 0.5):
+    if deck.is_empty or (bench.sets == 1 and _secret.random() < 1 / 3):
         return usual
     for at in _secret.sample(looked_at, 1 if bench.sets < FEW_SETS else BENT_SETS):
         usual[at] = deck.deal()
