@@ -93,7 +93,7 @@ def write_repository(
     source_length: int = 7_800,
     seed: int = 7,
 ) -> None:
-    """Write `submissions/` and `data/results/<gpu>/` for so many entries, `most` problems a level, below `root`."""
+    """Write submissions and results of so many entries, `most` problems a level, below `root`."""
     maker = SourceMaker(seed, source_length)
     keys = [
         KernelKey(level, pid) for level in levels for pid in range(1, min(PROBLEM_COUNTS[level], most) + 1)

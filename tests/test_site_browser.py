@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -472,3 +474,21 @@ def test_nothing_is_loaded_from_elsewhere(page: Any, site: str) -> None:
         page.goto(site + name)
         page.wait_for_timeout(50)
     assert [] == [url for url in fetched if not url.startswith(site)]
+
+
+def test_the_picture_command_takes_a_page_of_the_size_asked(tmp_path: Path) -> None:
+    from PIL import Image
+    from typer.testing import CliRunner
+
+    from leaderboard.cli import app
+
+    out = tmp_path / "docs" / "board.png"
+    options = ["--site", str(sitehouse.site()), "--out", str(out), "--width", "800", "--height", "600"]
+    result = subprocess.run(
+        [sys.executable, "-m", "leaderboard", "site", "picture", *options], capture_output=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert Image.open(out).size == (800, 600)
+    missing = CliRunner().invoke(app, ["site", "picture", "--site", str(tmp_path), "--out", str(out)])
+    assert missing.exit_code == 2
+    assert "kbl site build" in missing.output

@@ -6,6 +6,9 @@ import csv
 import gzip
 import json
 import shutil
+import subprocess
+import sys
+import urllib.request
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -74,7 +77,8 @@ def test_no_link_leads_nowhere(site: Path) -> None:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            base = site.resolve() if parts.path.startswith("/") else path.parent
+            target = (base / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
             fragment_known = (
                 not parts.fragment or target not in known or parts.fragment in known[target].ids()
             )
@@ -346,3 +350,25 @@ def test_times_carry_their_unit(value: float | None, words: str) -> None:
 def test_untrusted_text_becomes_one_short_line() -> None:
     assert "a b c" == numbers.plain("a\n\tb\u202e \x00c")
     assert 20 == len(numbers.plain("x" * 500, 20))
+
+
+def test_serving_answers_with_the_built_site() -> None:
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "leaderboard",
+        "site",
+        "serve",
+        "--out",
+        str(sitehouse.site()),
+        "--port",
+        "0",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = process.stdout.readline().split()[0]
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                assert b"KernelBench Leaderboard" in answer.read()
+        finally:
+            process.terminate()

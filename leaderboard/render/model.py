@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from kernelbench.problems import Problem
 
@@ -73,7 +73,8 @@ class SiteData:
     """Everything that pages are made from.
 
     `history` maps (board, entry) to evaluations, oldest first; `baselines` and `floors` map a GPU to problem
-    (`"1_23"`) to times; floors are the least milliseconds that the hardware needs.
+    (`"1_23"`) to times; floors are the least milliseconds that the hardware needs. `certified` names the
+    problems that every trivial answer was tried on and failed.
     """
 
     boards: tuple[Board, ...]
@@ -83,10 +84,9 @@ class SiteData:
     history: Mapping[tuple[str, str], Sequence[Revision]] = field(default_factory=dict)
     baselines: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
     floors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    certificates: Mapping[str, str] = field(default_factory=dict)
+    certified: frozenset[str] = frozenset()
     notices: tuple[Notice, ...] = ()
     schemas: Mapping[str, bytes] = field(default_factory=dict)
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

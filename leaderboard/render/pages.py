@@ -45,6 +45,7 @@ def write_pages(site: Site) -> None:
     site.page(
         "trust.html",
         "trust.html",
+        certified=site.data.certified,
         unranked=unranked,
         rejected=rejected[:100],
         rejections=len(rejected),

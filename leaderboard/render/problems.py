@@ -67,6 +67,7 @@ def write_problem(site: Site, problem: str, sources: dict[tuple[str, str], str])
         codes=sources,
         chunk=places.CHUNK,
         around=neighbours(site, problem),
+        certified=problem in site.data.certified,
     )
     site.folder.write(f"problems/{problem}.py", item.source)
     for result in found:
@@ -79,7 +80,7 @@ def write_problem_list(site: Site) -> None:
         (problem, item, [results(site, view, problem) for view in site.boards[:1]])
         for problem, item in site.problems.items()
     ]
-    site.page("problems/index.html", "problems.html", rows=rows)
+    site.page("problems/index.html", "problems.html", rows=rows, certified=site.data.certified)
 
 
 def results(site: Site, view: BoardView, problem: str) -> Results:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -61,6 +62,11 @@ class Site:
         self.folder = folder
         self.boards = [BoardView(board, data.floors.get(board.gpu, {})) for board in data.boards]
         self.problems = {f"{item.level}_{item.problem_id}": item for item in data.problems}
+        if len({places.slug(view.name) for view in self.boards}) < len(self.boards):
+            raise ValueError(
+                f"boards must differ in their addresses, got {[view.name for view in self.boards]}"
+            )
+        self.root = urlsplit(data.config.base_url).path  # the page not found is shown at any address
         self.environment = _environment(templates)
         self.environment.globals.update(
             config=data.config,
@@ -72,7 +78,8 @@ class Site:
 
     def page(self, name: str, template: str, **values: Any) -> None:
         """Render one page and write it; `root` leads from it to the site's root."""
-        text = self.environment.get_template(template).render(here=name, root=places.up(name), **values)
+        root = self.root if name == "404.html" else places.up(name)
+        text = self.environment.get_template(template).render(here=name, root=root, **values)
         self.folder.write(name, text)
 
 

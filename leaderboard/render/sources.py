@@ -117,7 +117,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         history=_read_history(places.data, boards),
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
         floors={gpu: _floors(gpu, problems) for gpu in {board.gpu for board in boards}},
-        certificates=certificates,
+        certified=_read_certified(places.certificates),
         notices=_read_notices(places.data / "notices.json"),
         schemas={path.name: path.read_bytes() for path in sorted(SCHEMAS.glob("*.json"))},
     )
@@ -209,6 +209,11 @@ def _read_baselines(path: Path) -> dict[str, Baseline]:
         )
         for problem, times in file.problems.items()
     }
+
+
+def _read_certified(path: Path) -> frozenset[str]:
+    problems = store.read_strictly(path)["problems"] if path.is_file() else {}
+    return frozenset(problem for problem, facts in problems.items() if facts["ranked"])
 
 
 def _read_notices(path: Path) -> tuple[Notice, ...]:
