@@ -53,6 +53,7 @@ class Oracle:
 
         `cache` holds what was built for the job, `upcoming` what was built for the one after.
         """
+        process: RunnerProcess | None = None
         try:
             started = time.monotonic()
             bench = self._prepare_bench(job.problem)
@@ -60,20 +61,37 @@ class Oracle:
             process = self._take_standby(cache)
             self.prepare_standby(upcoming)
             self.walls = self.walls or process.walls()
-            try:
-                return judge(bench, job, process, self._make_quiet)
-            finally:
-                self._retire(process, bench.device_memory_gb() or 0.0)
+            row = judge(bench, job, process, self._make_quiet)
+            self._retire(process, bench.device_memory_gb() or 0.0)
+            return row
         except (ReferenceFailed, RunFailed, torch.cuda.OutOfMemoryError) as error:
             self._drop_reference()
-            return Row(
-                key=job.key,
-                status=Status.INFRA_ERROR,
-                kernel_sha256=job.kernel_sha256,
-                problem_sha256=job.problem.sha256,
-                evaluator_sha256=evaluator_sha256(),
-                failure=Failure(name=type(error).__name__, message=str(error)[:8000]),
-            )
+            if process is not None:
+                process.end()
+            return self._blame(job, error, had_candidate=process is not None)
+
+    def _blame(self, job: Job, error: Exception, *, had_candidate: bool) -> Row:
+        """Whose fault is it that the reference failed? The candidate's, where it runs once that is gone."""
+        status, message = Status.INFRA_ERROR, str(error)
+        if had_candidate and self._reference_runs(job.problem):
+            status = Status.OUT_OF_MEMORY
+            message = f"with this kernel on the device the reference does not run: {message}"
+        return Row(
+            key=job.key,
+            status=status,
+            kernel_sha256=job.kernel_sha256,
+            problem_sha256=job.problem.sha256,
+            evaluator_sha256=evaluator_sha256(),
+            failure=Failure(name=type(error).__name__, message=message[:8000]),
+        )
+
+    def _reference_runs(self, problem: Problem) -> bool:
+        try:
+            self._prepare_bench(problem)
+        except (ReferenceFailed, torch.cuda.OutOfMemoryError):
+            self._drop_reference()
+            return False
+        return True
 
     def prepare_standby(self, cache: Path | None) -> None:
         """Fork the next candidate's process and let it open the device; nothing submitted runs in it yet."""
