@@ -14,7 +14,7 @@ FORMATTED := leaderboard KernelBench/kernelbench scripts tests
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test check format check-problems redteam site bless lock clean help
+.PHONY: demo test check format check-problems redteam site picture bless lock clean help
 
 demo: $(RUNTIME)  ## Validate, evaluate on the CPU, and render a board: the whole way in a few minutes
 	$(BIN)/kbl demo
@@ -40,6 +40,10 @@ format: $(DEVELOPMENT)  ## Bring the code into its format
 
 site: $(RUNTIME)  ## Build the site from the recorded results into build/site
 	$(BIN)/kbl site build
+
+picture: $(DEVELOPMENT)  ## Build the site and take the board's picture for the README into docs/board.png
+	$(BIN)/kbl site build
+	$(BIN)/kbl site picture --out docs/board.png
 
 check-problems: $(RUNTIME)  ## Prove the problem set: weights, inputs and outputs of every problem
 	$(BIN)/kbl problems check --jobs $(WORKERS)
