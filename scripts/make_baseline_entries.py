@@ -1,32 +1,24 @@
-"""Write the baseline entries: PyTorch as it stands, and compiled. Usage: python scripts/make_baseline_entries.py"""
+"""Write the baseline entries: PyTorch as it stands, and compiled. Run it where `submissions/` lies."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from kernelbench.keys import RANKED_LEVELS, KernelKey
+from kernelbench.keys import RANKED_LEVELS
 from kernelbench.problems import ProblemSet
 
-_COMPILED = '''
-
-class ModelNew(Model):
-    """The reference, compiled by torch.compile{how}."""
-
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.compile({arguments})
-'''
+from leaderboard.measured_baselines import (
+    AUTOTUNED_ENDING,
+    COMPILED_ENDING,
+    EAGER_ENDING,
+    reference_kernels,
+)
 
 ENTRIES = {
-    "pytorch-eager": ("PyTorch eager", "\n\nModelNew = Model\n"),
-    "torch-compile": ("torch.compile", _COMPILED.format(how="", arguments="")),
-    "torch-compile-max-autotune": (
-        "torch.compile max-autotune",
-        _COMPILED.format(
-            how=" with max-autotune, without CUDA graphs", arguments='mode="max-autotune-no-cudagraphs"'
-        ),
-    ),
+    "pytorch-eager": ("PyTorch eager", EAGER_ENDING),
+    "torch-compile": ("torch.compile", COMPILED_ENDING),
+    "torch-compile-max-autotune": ("torch.compile max-autotune", AUTOTUNED_ENDING),
 }
 
 
@@ -35,7 +27,7 @@ def main() -> None:
     for entry, (name, ending) in ENTRIES.items():
         metadata = {"display_name": name, "organization": "PyTorch", "baseline": True, "license": "MIT"}
         problems = [p for p in ProblemSet() if p.level in RANKED_LEVELS]
-        kernels = {str(KernelKey(p.level, p.problem_id)): p.source.rstrip() + ending for p in problems}
+        kernels = {str(key): source for key, source in reference_kernels(problems, ending).items()}
         text = json.dumps({"metadata": metadata, "kernels": kernels}, indent=2, ensure_ascii=False)
         Path("submissions", f"{entry}.json").write_text(text + "\n", encoding="utf-8")
 

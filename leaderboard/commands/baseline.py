@@ -1,11 +1,14 @@
-"""`kbl baseline`: PyTorch's own times a problem; imports published ones."""
+"""`kbl baseline`: PyTorch's own times a problem; measures them, and imports published ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from kernelbench.baselines import BaselineFile
 
 baseline_app = typer.Typer(no_args_is_help=True, help="PyTorch's own times, for orientation beside results.")
 
@@ -63,6 +66,71 @@ def import_command(
     typer.echo(f"{path}: {len(problems)} problems on {device}")
 
 
+@baseline_app.command("from-result")
+def from_result_command(
+    eager: Annotated[Path, typer.Argument(help="Result file of plain PyTorch: pytorch-eager.json.")],
+    compiled: Annotated[Path | None, typer.Argument(help="Result file of torch.compile.")] = None,
+    *,
+    out: Annotated[Path, typer.Option(help="Folder of the baselines, or the file.")] = Path("baselines"),
+) -> None:
+    """Derive `baselines/<gpu>.json` from results of the baseline entries, measuring nothing again.
+
+    Exit status: 0 written, 1 a file is broken or the two do not belong together.
+    """
+    from leaderboard.measured_baselines import baseline_of
+    from leaderboard.store import StoreError, read_result
+
+    try:
+        results = [read_result(path) for path in (eager, compiled) if path is not None]
+        baseline = baseline_of(eager=results[:1], compiled=results[1] if compiled else None)
+    except (OSError, StoreError, ValueError) as error:
+        raise _failed(str(error)) from error
+    _write(baseline, out)
+
+
+@baseline_app.command("measure")
+def measure_command(
+    *,
+    device: Annotated[str, typer.Option(help="cuda or cpu; a CPU takes reduced sizes.")] = "cuda",
+    gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
+    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
+    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
+    timeout: Annotated[float, typer.Option(help="Seconds a kernel may run.")] = 300.0,
+    work: Annotated[Path, typer.Option(help="Folder of the work files.")] = Path("build/baselines"),
+    out: Annotated[Path, typer.Option(help="Folder of the baselines, or the file.")] = Path("baselines"),
+) -> None:
+    """Time every problem in plain PyTorch and under torch.compile; repeat the command to continue.
+
+    Exit status: 0 written, 1 nothing could be measured, 2 the command cannot start.
+    """
+    from kernelbench.jobs import Settings
+    from kernelbench.problems import ProblemSet
+
+    from leaderboard.commands.evaluate import parse_indices, selection_of
+    from leaderboard.evaluate import EvaluationError, open_place
+    from leaderboard.measured_baselines import BaselineRun
+    from leaderboard.store import StoreError
+
+    try:
+        run = BaselineRun(
+            place=open_place("local", device, gpus=parse_indices(gpus)),
+            settings=Settings(
+                device=device, sizes="reduced" if device == "cpu" else "full", timeout_s=timeout
+            ),
+            problem_set=ProblemSet(),
+            selection=selection_of(level, only, None),
+            work_root=work,
+        )
+    except (EvaluationError, ValueError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
+    try:
+        baseline = run.measure(lambda row: typer.echo(f"{row.key} {row.status}"))
+    except (EvaluationError, StoreError, ValueError) as error:
+        raise _failed(str(error)) from error
+    _write(baseline, out)
+
+
 @baseline_app.command("show")
 def show_command(
     path: Annotated[Path, typer.Argument(help="A file such as baselines/H100.json.")],
@@ -87,6 +155,17 @@ def show_command(
     ]
     typer.echo(f"{baseline.gpu}: {baseline.environment.device}; {baseline.source}")
     typer.echo(tabulate(lines, headers=["problem", "eager ms", "compiled ms"], missingval="-"))
+
+
+def _write(baseline: BaselineFile, out: Path) -> None:
+    from kernelbench.baselines import dump_baseline
+
+    from leaderboard.store import write_atomically
+
+    path = out if out.suffix == ".json" else out / f"{baseline.gpu}.json"
+    write_atomically(path, dump_baseline(baseline))
+    compiled = sum(times.compiled is not None for times in baseline.problems.values())
+    typer.echo(f"{path}: {len(baseline.problems)} problems, {compiled} of them compiled")
 
 
 def _failed(message: str) -> typer.Exit:

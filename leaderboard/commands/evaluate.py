@@ -101,7 +101,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
             ),
             problem_set=ProblemSet(problems or DEFAULT_ROOT),
             selection=selection_of(level, only, sample),
-            place=open_place(engine, chosen, gpus=_indices(gpus), progress=reporter.event),
+            place=open_place(engine, chosen, gpus=parse_indices(gpus), progress=reporter.event),
             reporter=reporter,
             data=data,
             work_root=work,
@@ -189,7 +189,8 @@ def _device(engine: str, device: Device) -> str:
     return "cuda" if engine != "local" or visible_gpus() else "cpu"
 
 
-def _indices(text: str) -> list[int] | None:
+def parse_indices(text: str) -> list[int] | None:
+    """Read GPU indices such as `0,1`; None where the text is empty."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isdecimal() for part in parts):
         raise ValueError(f"--gpus must look like 0,1, got {text!r}")
