@@ -133,7 +133,7 @@ OVERWRITING = {PATH: GOOD.replace(b"2.0", b"9.0")}
         ({PATH: GOOD, "data/results/H100/alice-first.json": b"{}"}, "also changes data/results"),
         ({"submissions/deep/alice.json": GOOD}, "also changes submissions/deep/alice.json"),
         ({"submissions/@everyone ::error::<b> `x` | y.json": GOOD}, "is not an entry id"),
-        ({PATH: b'{"metadata": {"display_name": "x", "baseline": true}, "kernels": {}}'}, "baseline"),
+        ({PATH: submission(("level_1_problem_19_sample_0", "#"), baseline=True)}, "metadata.baseline is for"),
     ],
 )
 def test_what_is_more_or_other_than_one_entry_is_refused(project: Project, files: dict, words: str) -> None:

@@ -29,6 +29,9 @@ from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
 from kernelbench.rows import Environment, Failure, Row, Status, Timing
 from kernelbench.version import evaluator_sha256
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
 
 H100 = Environment(device="NVIDIA H100 80GB HBM3", gpu="H100")
 PROBLEM = ProblemSet().load(1, 19)
@@ -390,3 +393,30 @@ def test_rows_that_came_before_an_interruption_are_not_lost(fake: FakeModal) -> 
 
 def test_the_boards_device_is_the_one_that_the_worker_accepts() -> None:
     assert H100.device in gpus()[epoch.GPU].device_names
+
+
+def test_the_command_line_continues_what_an_earlier_run_left(fake: FakeModal, tmp_path: Path) -> None:
+    kernels = {"level_1_problem_19_sample_0": PLAIN, "level_1_problem_23_sample_0": PLAIN}
+    path = tmp_path / "alice-first.json"
+    path.write_text(json.dumps({"metadata": {"display_name": "Alice"}, "kernels": kernels}))
+    arguments = ["evaluate", str(path), "--engine", "modal", "--work", str(tmp_path), "--data", str(tmp_path)]
+    asked: list[set[str]] = []
+
+    def one_is_lost_at_first(request: str) -> str:
+        keys = {str(job.key) for job in read_request(request)[0]}
+        asked.append(keys)
+        if broken and "level_1_problem_23_sample_0" in keys:
+            raise TimeoutError("the container did not answer")
+        return judge_all(request)
+
+    fake.functions["judge_kernels"] = one_is_lost_at_first
+    broken = True
+    first = CliRunner().invoke(app, arguments)
+    broken = False
+    asked.clear()
+    second = CliRunner().invoke(app, arguments)
+
+    assert (1, 0) == (first.exit_code, second.exit_code), first.output + second.output
+    assert [{"level_1_problem_23_sample_0"}] == asked
+    result = json.loads((tmp_path / "H100/alice-first.json").read_text())
+    assert ["correct", "correct"] == [row["status"] for row in result["rows"]]

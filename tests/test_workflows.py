@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fakes.expressions import evaluate, truthy
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".github/workflows"
@@ -70,6 +71,40 @@ def test_a_workflow_starts_by_its_events_alone(name: str) -> None:
 def test_the_privileged_event_is_for_labels_alone() -> None:
     assert {"types": ["labeled"]} == WORKFLOWS["evaluate.yml"]["on"]["pull_request_target"]
     assert "github.event.label.name == 'evaluate'" in job("evaluate.yml", "gate")["if"]
+
+
+@pytest.mark.parametrize(
+    ("event", "label", "starts"),
+    [
+        ("pull_request_target", "evaluate", True),
+        ("pull_request_target", "evaluated", False),
+        ("pull_request_target", None, False),
+        ("workflow_dispatch", None, True),
+    ],
+)
+def test_the_gate_opens_for_its_label_or_by_hand(event: str, label: str | None, starts: bool) -> None:
+    given = {"event_name": event, "event": {"label": {"name": label}}}
+    assert starts is truthy(evaluate(job("evaluate.yml", "gate")["if"], {"github": given}))
+
+
+@pytest.mark.parametrize(
+    ("gate", "evaluated", "publishes"),
+    [("success", "success", True), ("success", "failure", True), ("failure", "skipped", False)],
+)
+def test_publishing_follows_an_open_gate_however_the_evaluation_ended(
+    gate: str, evaluated: str, publishes: bool
+) -> None:
+    needs = {"gate": {"result": gate}, "evaluate": {"result": evaluated}}
+    context = {"needs": needs, "functions": {"always": True}}
+    assert publishes is truthy(evaluate(job("evaluate.yml", "publish")["if"], context))
+
+
+@pytest.mark.parametrize(
+    ("event", "speaks"), [("pull_request", True), ("merge_group", False), ("push", False)]
+)
+def test_the_comment_is_about_pull_requests_alone(event: str, speaks: bool) -> None:
+    given = {"event": {"workflow_run": {"event": event}}}
+    assert speaks is truthy(evaluate(job("comment.yml", "comment")["if"], {"github": given}))
 
 
 @pytest.mark.parametrize("name", NAMES)
