@@ -5,12 +5,12 @@ Owns the table of engines, the one place where they are told apart. Never writes
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kernelbench.devices import device_names
 from kernelbench.figures import gpu_model
 from kernelbench.jobs import Engine, Progress, Settings, Verdict
 from kernelbench.keys import KernelKey
@@ -161,12 +161,7 @@ def load_problems(
 
 def visible_gpus(indices: Sequence[int] | None = None) -> list[str]:
     """Name the GPUs of this machine (those of `indices`), without creating a context on any; [] for none."""
-    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    try:
-        listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return []
-    names = [line.strip() for line in listed.splitlines() if line.strip()]
+    names = device_names()
     if indices is None:
         return names
     if not set(indices) <= set(range(len(names))):

@@ -1,5 +1,6 @@
 """Vendors, architectures and dialects, for NVIDIA and AMD alike. No AMD device takes part: this is the logic alone."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from kernelbench.architectures import (
     architecture_vendor,
     check_backend,
     device_vendor,
-    recognise_backend,
 )
+from kernelbench.devices import amd_names, device_names
+from kernelbench.sources import Backend, recognise
 
 from leaderboard.prompts import EXAMPLES, backends, gpu_names
 
@@ -59,11 +61,47 @@ def test_a_backend_says_why_a_device_or_a_precision_is_not_for_it():
     assert "must be one of" in check_backend("fortran", Vendor.NVIDIA)
 
 
+BACKENDS = {"cuda": Backend.LOAD_INLINE}
+"""What the evaluator calls a backend of the prompts, where it has another word."""
+
+
 @pytest.mark.parametrize("backend", backends())
-def test_the_examples_of_a_backend_are_recognised_as_its_own(backend):
+def test_the_examples_of_a_backend_are_recognised_by_the_evaluator(backend):
     for path in sorted(Path(EXAMPLES / backend).glob("*.py")):
-        assert backend == recognise_backend(path.read_text())
+        assert BACKENDS.get(backend, backend) in recognise(path.read_text()).backends
 
 
-def test_plain_torch_is_recognised_as_such():
-    assert "torch" == recognise_backend((EXAMPLES / "reference" / "add.py").read_text())
+AMD_SMI = [{"gpu": 0, "asic": {"market_name": "AMD Instinct MI300X", "vendor_id": "0x1002"}}] * 2
+AMD_SMI_WRAPPED = {"gpu_data": AMD_SMI}
+ROCM_SMI = {
+    "card0": {"Card Series": "AMD Instinct MI300X OAM", "Card Model": "0x74a1"},
+    "card1": {"Card Series": "AMD Instinct MI325X", "Card Model": "0x74a5"},
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        (json.dumps(AMD_SMI), ["AMD Instinct MI300X"] * 2),
+        (json.dumps(AMD_SMI_WRAPPED), ["AMD Instinct MI300X"] * 2),
+        (json.dumps(ROCM_SMI), ["AMD Instinct MI300X OAM", "AMD Instinct MI325X"]),
+        ("WARNING: no GPU", []),
+        ("[]", []),
+    ],
+)
+def test_amd_s_tools_name_its_devices(answer, names):
+    assert names == amd_names(answer)
+
+
+def test_a_machine_with_amd_s_tool_alone_has_its_devices(tmp_path, monkeypatch):
+    tool = tmp_path / "rocm-smi"
+    tool.write_text(f"#!/bin/sh\necho '{json.dumps(ROCM_SMI)}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    assert ["AMD Instinct MI300X OAM", "AMD Instinct MI325X"] == device_names()
+    assert {Vendor.AMD} == {device_vendor(name) for name in device_names()}
+
+
+def test_a_machine_without_any_tool_has_no_devices(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [] == device_names()

@@ -103,18 +103,3 @@ def check_backend(backend: str, vendor: Vendor, precision: str | None = None) ->
     if precision and allowed and precision not in allowed:
         return f"{backend} kernels are judged in {' or '.join(allowed)}, not in {precision}"
     return ""
-
-
-_DIALECTS: tuple[tuple[str, str], ...] = (
-    ("hip", r"hip_runtime\.h|hipcc|hipLaunchKernelGGL|\bhipStream_t\b|c10/hip/|ATen/hip/"),
-    ("thunderkittens", r"kittens\.cuh|\bnamespace\s+kittens\b"),
-    ("tilelang", r"\bimport\s+tilelang\b|\bfrom\s+tilelang\b|@\s*T\.prim_func"),
-    ("cute", r"\bimport\s+cutlass\b|\bfrom\s+cutlass\b|cute/tensor\.hpp|cutlass/cutlass\.h"),
-    ("triton", r"@\s*triton\.(?:jit|autotune)|\bimport\s+triton\b|\bfrom\s+triton\b"),
-    ("cuda", r"__global__|cuda_sources\s*=|cuda_runtime\.h"),
-)
-
-
-def recognise_backend(source: str) -> str:
-    """Say what a kernel is written in, by its text; `torch` where nothing else is found. Never a verdict."""
-    return next((name for name, pattern in _DIALECTS if re.search(pattern, source)), "torch")

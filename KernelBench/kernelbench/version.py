@@ -13,6 +13,7 @@ _NOT_JUDGING = {
     "architectures.py",
     "baselines.py",
     "compat.py",
+    "devices.py",
     "figures.py",
     "problem_check.py",
     "problem_forward.py",

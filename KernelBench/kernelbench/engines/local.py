@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbench.build import Builder, BuildStatus, Built
+from kernelbench.devices import device_names
 from kernelbench.jobs import Job, Progress, Settings, Verdict
 from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.version import evaluator_sha256
@@ -73,7 +74,7 @@ class LocalEngine:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         if visible:
             return [name for name in visible.split(",") if name]
-        return [str(index) for index in range(_gpu_count())]
+        return [str(index) for index in range(len(device_names()))]
 
     def _build(self, builder: Builder, jobs: Sequence[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
         """Hand jobs on once what they need is built; what does not compile is ruled without a device."""
@@ -264,11 +265,6 @@ class _Attendant:
 
         if self._oracle is not None:
             self._oracle.send(job_to_json(*item))
-
-
-def _gpu_count() -> int:
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
 
 
 def _no_device() -> Environment:
