@@ -35,17 +35,18 @@ from kernelbench.version import evaluator_sha256  # noqa: E402
 
 CORPUS = ROOT / "tests" / "redteam"
 RESULTS = ROOT / "benchmarks" / "results"
-LAYERS = (
-    "format",
-    "panel",
-    "affine",
-    "poison",
-    "timed_outputs",
-    "clocks",
-    "isolation",
-    "floor",
-    "certificates",
-)
+LAYER_CASES = {
+    "format": "x38 x44 e53",
+    "panel": "e43 e42 e39 e41 x35",
+    "affine": "e44 x26 x36",
+    "poison": "x43 e31 e29 e84",
+    "timed_outputs": "e26 e27 x03 x08 x11 x12 x17 e48",
+    "clocks": "x07b e08 e12 e11 x02",
+    "isolation": "x39 x40",
+    "floor": "x41",
+}
+"""Some of the cases that each layer is there for. Only harmless ones run without walls."""
+
 MARGIN = 1.1
 """An accepted cheat gains where its interval lies this far above its honest twin's."""
 
@@ -152,12 +153,14 @@ def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
 
 
 def layer_cases(cases: Sequence[Case]) -> list[Case]:
-    """For each layer, its own cases again with the layer switched off."""
-    found = [
-        replace(case, off=(case.layer,)) for case in cases if case.layer in LAYERS and case.kind == "exploit"
+    """For each layer, cases that it is there for, again with the layer switched off."""
+    by_id = {case.id: case for case in cases}
+    return [
+        replace(by_id[name], off=(layer,))
+        for layer, names in LAYER_CASES.items()
+        for name in names.split()
+        if name in by_id
     ]
-    safe = {"x39", "x40"}
-    return [case for case in found if "isolation" not in case.off or case.id in safe]
 
 
 def run(cases: Iterable[Case], device: str, done: Done, deadline: float) -> None:
@@ -329,7 +332,7 @@ def _counts(records: Sequence[dict[str, Any]]) -> dict[str, int]:
 def rates_table(reports: Sequence[dict[str, Any]]) -> str:
     """Say the rates of all results as Markdown."""
     lines = [
-        "| device | cheats | won | rejected | quarantined | accepted, no gain | honest | turned away | bounds |",
+        "| device | cheats | won | rejected | quarantined | no gain | honest | turned away | bounds |",
         "|---|--:|--:|--:|--:|--:|--:|--:|---|",
     ]
     for report in reports:

@@ -83,10 +83,14 @@ class Deck:
 
 @dataclass
 class Measurement:
-    """What the rounds gave. `suspicion` names a disagreement that a person should look at."""
+    """What the rounds gave. `suspicion` names a disagreement that a person should look at.
+
+    `believes`: the candidate's word counts whatever the oracle's clock says, for a test.
+    """
 
     calls: int
     deck: Deck
+    believes: bool = False
     rounds: list[pairing.Round] = field(default_factory=list)
     lateness_ms: list[float] = field(default_factory=list)
     deferred_ms: float = 0.0
@@ -135,15 +139,20 @@ class Measurement:
 
     def _correction(self) -> float:
         """By how much to stretch the candidate's times; 0 where its clock said nothing at all."""
+        if min(r.candidate_ms for r in self.rounds) <= 0:
+            return 0.0
+        if self.believes:
+            return 1.0
         allowed = self.claimed_ms * (1 + BORNE_OUT_SHARE) + BORNE_OUT_MS / self.calls
         if self.oracle_ms <= allowed:
             return 1.0
-        return self.oracle_ms / self.claimed_ms if min(r.candidate_ms for r in self.rounds) > 0 else 0.0
+        return self.oracle_ms / self.claimed_ms
 
 
 def measure(bench: Bench, side: Side, left_s: Callable[[], float], verify: Verifier) -> Measurement:
     """Run rounds until the interval is tight or the time is spent; `verify` raises on a wrong output."""
-    found = Measurement(calls=bench.sets, deck=_deck(bench))
+    believes = "clocks" in bench.settings.switched_off
+    found = Measurement(calls=bench.sets, deck=_deck(bench), believes=believes)
     _refill(bench, [_usual(bench)] * bench.sets)
     for each in (bench.reference, side):
         for _ in range(2):

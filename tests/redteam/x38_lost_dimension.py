@@ -1,4 +1,4 @@
-"""Float64 out for float32, rightly computed."""
+"""The right values without the dimension of size one."""
 
 import torch
 
@@ -9,4 +9,4 @@ class ModelNew(torch.nn.Module):
         self.dim = dim
 
     def forward(self, x):
-        return x.sum(self.dim, keepdim=True).double()
+        return x.sum(self.dim)
