@@ -211,7 +211,7 @@ def _serve(
 
 
 class _Attendant:
-    """Feeds one oracle: it holds a job and knows the next one. A lost oracle is replaced, a job tried twice."""
+    """Feeds one oracle, which holds a job and knows the next. A lost oracle is replaced, a job tried twice."""
 
     def __init__(self, device: str, cores: Sequence[int], work: _Work, settings: Settings) -> None:
         self._device, self._cores, self._work, self._settings = device, cores, work, settings
@@ -286,7 +286,8 @@ def _verdict(job: Job, answer: dict[str, Any] | None) -> Verdict:
 
 
 def _build_failure(job: Job, built: Built) -> Verdict:
-    failure = Failure(name="BuildFailed", message="the extension does not compile", log=built.log)
+    message = built.message or "the extension does not compile"
+    failure = Failure(name="BuildFailed", message=message, log=built.log)
     return Verdict(row=_blank(job, Status.COMPILE_ERROR, failure), environment=_no_device())
 
 
