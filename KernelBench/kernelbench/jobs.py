@@ -27,7 +27,7 @@ class Settings:
     build_timeout_s: float = 600.0
     memory_gb: float = 32.0
     profile_launches: bool = False
-    """Label kernels by a profile of what they launch, not by their source; it takes seconds more of GPU time."""
+    """Label kernels by a profile of what they launch instead of by their source: seconds more a kernel."""
     switched_off: tuple[str, ...] = ()
     """Layers of the defence that are off: for tests that show what each layer catches."""
 

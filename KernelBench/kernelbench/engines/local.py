@@ -211,7 +211,7 @@ def _serve(
 
 
 class _Attendant:
-    """Feeds one oracle, which holds a job and knows the next. A lost oracle is replaced, a job tried twice."""
+    """Feeds one oracle, which knows the next job too. A lost oracle is replaced, its job tried twice."""
 
     def __init__(self, device: str, cores: Sequence[int], work: _Work, settings: Settings) -> None:
         self._device, self._cores, self._work, self._settings = device, cores, work, settings
