@@ -66,10 +66,26 @@ def test_a_run_stopped_between_turns_goes_on_where_it_was(tmp_path):
     assert 6 == len(server.requests)
 
 
+def test_an_attempt_that_the_evaluator_could_not_judge_is_judged_by_the_next_run(tmp_path):
+    def broken(jobs):
+        digests = dict.fromkeys(("kernel_sha256", "problem_sha256", "evaluator_sha256"), "x")
+        lost = [job.key for job in jobs if job.key.problem_id == 1]
+        rows = judge([job for job in jobs if job.key not in lost])
+        return [*rows, *(Row(key=key, status=Status.INFRA_ERROR, **digests) for key in lost)]
+
+    server = CannedModel(attempt_of_its_turn)
+    with serving(server) as url:
+        outcome = generation(tmp_path, url, broken).draw(lambda key: None)
+        assert [KernelKey(1, 1)] == list(outcome.failed)
+        assert {} == dict(generation(tmp_path, url).draw(lambda key: None).failed)
+    assert 6 == len(server.requests)
+
+
 def test_a_sample_that_gives_no_further_kernel_keeps_its_best(tmp_path):
     server = CannedModel(attempt_of_its_turn, (GOOD, GOOD, GOOD, GOOD, "no_block"))
     with serving(server) as url:
-        generation(tmp_path, url, regenerations=0).draw(lambda key: None)
+        outcome = generation(tmp_path, url, regenerations=0).draw(lambda key: None)
+    assert {} == dict(outcome.failed)
     kernels = sorted(path.read_text() for path in (tmp_path / "run").glob("*_kernel.py"))
     assert [f"# speedup 3.0\n{KERNEL}"] * 2 == kernels
 

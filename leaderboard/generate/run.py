@@ -19,7 +19,7 @@ from kernelbench.compat import RunFolder, write_text
 from kernelbench.jobs import Job
 from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
-from kernelbench.rows import Row
+from kernelbench.rows import Row, Status
 
 from leaderboard import store
 from leaderboard.generate.journal import Journal, Totals
@@ -137,7 +137,7 @@ class Generation:
                 finished=sum(key in there for key in self.every()),
                 drawn=sum(key in there for key in wanted),
                 given_up=self._given_up(),
-                failed=dict(sorted(self._failed.items())),
+                failed={key: why for key, why in sorted(self._failed.items()) if key not in there},
                 totals=self._journal.totals(),
             )
 
@@ -229,7 +229,7 @@ class Generation:
         return TurnFile(folder=self._run.path, key=key)
 
     def _judge_turn(self, keys: Sequence[KernelKey]) -> None:
-        """Judge every last attempt that has no row yet."""
+        """Judge every last attempt that has no row; what our machinery fails at is left for the next run."""
         jobs = []
         for key in keys:
             turns = self._turns(key).read()
@@ -239,6 +239,9 @@ class Generation:
         if self._judge is None or not jobs:
             return
         for row in self._judge(jobs):
+            if row.status is Status.INFRA_ERROR:
+                self._failed[row.key] = "the evaluator could not judge an attempt"
+                continue
             file = self._turns(row.key)
             turns = file.read()
             file.write([*turns[:-1], Turn(code=turns[-1].code, row=row)])
@@ -279,9 +282,13 @@ def read_config(path: Path) -> dict[str, Any]:
     return found
 
 
+_MAY_CHANGE = ("num_samples", "server_type")
+"""More samples may be drawn later, and a server may move."""
+
+
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [
         f"{name} was {before[name]!r}, is {value!r}"
         for name, value in json.loads(json.dumps(now, default=str)).items()
-        if name != "num_samples" and name in before and before[name] != value
+        if name not in _MAY_CHANGE and name in before and before[name] != value
     ]
