@@ -6,11 +6,12 @@ from leaderboard.render.lines import STATUS_WORDS
 from leaderboard.render.site import Site
 
 LABELS = {
-    "custom": "Most of the GPU time is spent in kernels that the submission brought.",
+    "custom": "Nearly all of the GPU's time goes to kernels that the submission brought.",
     "mixed": "Own kernels and library calls both take a good part of the time.",
-    "library": "The work is done by PyTorch or a vendor library, called in another way.",
-    "no kernel": "The submission launched no kernel of its own.",
-    "reduced precision": "The arithmetic is coarser than the reference's, within the tolerance.",
+    "library": "The work is done by PyTorch or a vendor's library, called in another way.",
+    "compiled": "torch.compile made a good part of the kernels that ran.",
+    "no-kernel": "A call launched no kernel.",
+    "deferred-work": "Work was put off until the output was asked for; every call is charged with it.",
 }
 
 STATUS_MEANINGS = {
@@ -20,8 +21,8 @@ STATUS_MEANINGS = {
     "runtime_error": "The kernel raised an error or crashed while it ran.",
     "timeout": "It did not finish in the time that a kernel may take.",
     "out_of_memory": "It asked for more memory than it may have.",
-    "rejected": "It broke a rule, and the row carries a counter-example or the violation as evidence.",
-    "quarantined": "Something needs a person's look; it does not count until then.",
+    "rejected": "It had an answer for the trials alone, or broke a rule; the row carries the evidence.",
+    "quarantined": "The clocks disagree, or something else needs a person's look; it does not count.",
     "infra_error": "Our machinery failed. It is evaluated again; the entry is not ranked until then.",
 }
 

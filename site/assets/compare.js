@@ -12,7 +12,7 @@ let entries = [];
 
 // A win needs intervals that do not meet; a correct kernel wins over one that is not.
 export function outcome(a, b) {
-  const [left, right] = [a?.status === "correct" && a.speedup, b?.status === "correct" && b.speedup];
+  const [left, right] = [format.fast(a), format.fast(b)];
   if (!left && !right) return "neither";
   if (!left || !right) return left ? "a" : "b";
   if (a.speedup_ci95[0] > b.speedup_ci95[1]) return "a";
@@ -53,7 +53,7 @@ async function show() {
 
 function score(pairs, a, b) {
   const number = (name) => pairs.filter((pair) => pair.outcome === name).length;
-  const both = pairs.filter((pair) => pair.a?.speedup && pair.b?.speedup);
+  const both = pairs.filter((pair) => format.fast(pair.a) && format.fast(pair.b));
   const ratio = both.length ? Math.exp(both.reduce((sum, pair) => sum + Math.log(pair.a.speedup / pair.b.speedup), 0) / both.length) : null;
   const item = (value, words) => el("li", {}, el("strong", {}, value), words);
   return el("ul", { class: "score" },
@@ -65,7 +65,7 @@ function scatter(pairs, a, b) {
   const size = 420;
   const at = (value) => 44 + (size - 56) * Math.log(Math.min(Math.max(value, SPAN[0]), SPAN[1]) / SPAN[0]) / Math.log(SPAN[1] / SPAN[0]);
   const ticks = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16];
-  const both = pairs.filter((pair) => pair.a?.speedup && pair.b?.speedup);
+  const both = pairs.filter((pair) => format.fast(pair.a) && format.fast(pair.b));
   const dots = both.map((pair) => svg("circle", { class: `dot ${pair.outcome}`, cx: at(pair.b.speedup).toFixed(1), cy: (size - at(pair.a.speedup)).toFixed(1), r: 4 },
     svg("title", {}, `${pair.level}/${pair.number}: A ${format.speedup(pair.a.speedup)}, B ${format.speedup(pair.b.speedup)}`)));
   const marks = ticks.flatMap((value) => [
@@ -82,14 +82,14 @@ function scatter(pairs, a, b) {
 
 function cells(row) {
   const link = row ? format.words[row.status] : "no kernel";
-  if (!row?.speedup) return [el("td", { class: "n soft" }, link)];
+  if (!format.fast(row)) return [el("td", { class: "n soft" }, link)];
   return [el("td", { class: `n ${row.speedup >= 1 ? "up" : ""}`, "data-value": row.speedup }, format.speedup(row.speedup), el("small", {}, format.interval(row.speedup_ci95)))];
 }
 
 function table(pairs, a, b) {
   const head = (text, type, css = "") => el("th", { scope: "col", "data-type": type, class: css }, text);
   const line = (pair) => {
-    const both = pair.a?.speedup && pair.b?.speedup;
+    const both = format.fast(pair.a) && format.fast(pair.b);
     const link = `${root}problems/${pair.id}.html?board=${fields.board.value}&a=${a.id}&b=${b.id}#code`;
     return el("tr", {}, el("th", { scope: "row", "data-value": pair.level * 1000 + pair.number }, el("a", { href: link }, `${pair.level}/${pair.number}`)),
       cells(pair.a), cells(pair.b), el("td", { class: "n", "data-value": both ? pair.a.speedup / pair.b.speedup : "" }, both ? format.speedup(pair.a.speedup / pair.b.speedup) : "–"),

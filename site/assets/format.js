@@ -26,6 +26,9 @@ export const words = {
   infra_error: "not measured",
 };
 
+// What counts: the speedup of a correct kernel; a quarantined one carries a figure that does not.
+export const fast = (row) => (row?.status === "correct" && row.speedup ? row.speedup : null);
+
 export function problemOf(key) {
   const [, level, problem, sample] = /^level_(\d)_problem_(\d+)_sample_(\d+)$/.exec(key);
   return { level: Number(level), problem: Number(problem), sample: Number(sample), id: `${level}_${problem}` };

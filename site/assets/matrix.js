@@ -16,7 +16,7 @@ const short = (speedup) => (speedup < 10 ? String(Number(speedup.toPrecision(2))
 function cell(row, problem, entry) {
   if (!row) return el("td", { class: "none", "data-added": entry }, el("span", { class: "hidden" }, "no kernel"));
   const href = `${root}problems/${problem}.html?board=${controls.dataset.board}&a=${entry}#code`;
-  if (row.speedup) return el("td", { class: tone(row.speedup), "data-added": entry }, el("a", { href }, short(row.speedup)));
+  if (format.fast(row)) return el("td", { class: tone(row.speedup), "data-added": entry }, el("a", { href }, short(row.speedup)));
   return el("td", { class: "bad", "data-added": entry }, el("a", { href, title: format.words[row.status] },
     el("span", { "aria-hidden": "true" }, row.status === "correct" ? "✓" : "✗"), el("span", { class: "hidden" }, format.words[row.status])));
 }
