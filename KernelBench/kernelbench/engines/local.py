@@ -78,12 +78,14 @@ class LocalEngine:
 
     def _build(self, builder: Builder, jobs: Sequence[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
         """Hand jobs on once what they need is built; what does not compile is ruled without a device."""
-        pending: dict[Future[Built], Job] = {builder.submit(job): job for job in jobs}
+        pending: dict[Future[Built], list[Job]] = {}
+        for job in jobs:  # kernels with the same source share a build
+            pending.setdefault(builder.submit(job), []).append(job)
         waiting = set(pending)
         while waiting:
             done, waiting = wait(waiting, return_when="FIRST_COMPLETED")
-            for future in sorted(done, key=lambda f: pending[f].key):
-                job, built = pending[future], future.result()
+            ready = [(job, future.result()) for future in done for job in pending[future]]
+            for job, built in sorted(ready, key=lambda pair: pair[0].key):
                 if built.status is BuildStatus.FAILED:
                     verdicts.put(_build_failure(job, built))
                 else:
