@@ -91,6 +91,17 @@ def test_what_the_run_recorded_of_the_model_goes_along(tmp_path):
     )
 
 
+def test_a_config_that_kernelbench_wrote_is_read(tmp_path):
+    run = run_folder(tmp_path / "a", KernelKey(1, 1))
+    run.config_path.write_text(
+        "backend: cuda\nmodel_name: deepseek/deepseek-r1\nsubset: !!python/tuple\n- null\n- null\n"
+    )
+    assert {
+        "backend": "cuda",
+        "generation": {"model": "deepseek/deepseek-r1"},
+    } == generation_metadata([tmp_path / "a"])
+
+
 def test_mistakes_are_shown_while_the_file_is_still_written(tmp_path):
     run_folder(tmp_path / "a", KernelKey(1, 1)).write_kernel(KernelKey(1, 2), "def broken(:\n")
     done = kbl("pack", tmp_path / "mine.json", tmp_path / "a", "--display-name", "Mine")

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-KEY_VARIABLE = "KBL_API_KEY"
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -35,6 +33,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     from kernelbench.problems import DEFAULT_ROOT, ProblemSet
 
     from leaderboard.evaluate import EvaluationError, visible_gpus
+    from leaderboard.serve.workers import KEY_VARIABLE, Device
 
     api_key = os.environ.get(KEY_VARIABLE, "")
     if not api_key and host not in ("127.0.0.1", "localhost", "::1"):
@@ -43,7 +42,6 @@ def serve_command(  # noqa: PLR0913  # one option a choice
         import uvicorn
 
         from leaderboard.serve.app import ServerSettings, make_app
-        from leaderboard.serve.workers import Device
     except ImportError as error:
         raise _failed(f"the server's packages are missing ({error}); run: pip install '.[serve]'") from error
     try:

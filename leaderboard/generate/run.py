@@ -7,6 +7,7 @@ killed continues where it stopped and draws no finished sample again.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -271,14 +272,15 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read what `write_config` wrote; lines in any other form, as other tools write them, are passed over."""
+    """Read what `write_config` wrote, and plain words as other tools write them; skip other lines."""
     found: dict[str, Any] = {}
     for line in path.read_text("utf-8").splitlines():
         name, _, value = line.partition(": ")
         try:
             found[name] = json.loads(value)
         except ValueError:
-            continue
+            if re.fullmatch(r"[\w./+-][\w./:+ -]*", value):
+                found[name] = value.strip()
     return found
 
 

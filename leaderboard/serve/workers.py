@@ -28,6 +28,9 @@ from kernelbench.version import evaluator_sha256
 
 from leaderboard.serve.judgements import Judgement, Judgements
 
+KEY_VARIABLE = "KBL_API_KEY"
+"""Holds the server's API key; no process that judges gets it."""
+
 ATTEMPTS = 2
 STALLED_S = 900.0
 """Seconds of silence beyond the time that building and running may take, after which a process is ended."""
@@ -129,6 +132,7 @@ class Workers:
     def _start(self, device: Device, batch: Batch, log: IO[str]) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             self._command,
+            env={name: value for name, value in os.environ.items() if name != KEY_VARIABLE},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
