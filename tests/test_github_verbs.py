@@ -22,12 +22,13 @@ from leaderboard.github.host import connect
 from leaderboard.github.job import EvaluationJob
 from leaderboard.github.progress import follow
 from leaderboard.github.say import Voice
-from leaderboard.github.settings import SettingsError, read_settings
+from leaderboard.github.settings import Patience, SettingsError, read_settings
 from leaderboard.submission import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / ".github/evaluation.toml"
 HEAD = "a" * 40
+PATIENCE = Patience(api_retries=0, pause_s=0.0, progress_every_s=0.0)
 RAW = b'{"metadata": {"display_name": "Alice"}, "kernels": {"level_1_problem_19_sample_0": "class ModelNew: pass"}}'
 
 
@@ -104,7 +105,7 @@ def voice(host: Host) -> Iterator[Voice]:
             event_name="pull_request_target",
             payload={},
         )
-        yield Voice(host=connect(url, "o/r", "t", retries=0), runner=runner)
+        yield Voice(host=connect(url, "o/r", "t", patience=PATIENCE), runner=runner)
 
 
 def evaluating(status: str, *steps: str) -> list[dict]:

@@ -144,8 +144,7 @@ def _run(verb: Verb) -> None:
 
     try:
         settings, runner = read_settings(), read_runner()
-        retries = settings.host.api_retries
-        host = connect(runner.api_url, runner.repository, runner.token, retries=retries)
+        host = connect(runner.api_url, runner.repository, runner.token, patience=settings.host)
         fine = verb(host, runner, settings)
     except (SettingsError, EventError, HostError, GitError, StoreError) as error:
         raise _fault(error) from error

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from leaderboard.comment import LABELS, MARKER, Step
 from leaderboard.github.changes import ChangedFile
+from leaderboard.github.settings import Patience
 from leaderboard.inert import one_line
 
 if TYPE_CHECKING:
@@ -88,12 +89,12 @@ def _telling(
     return wrapped
 
 
-def connect(api_url: str, repository: str, token: str, *, retries: int) -> Host:
+def connect(api_url: str, repository: str, token: str, *, patience: Patience) -> Host:
     """Give the repository's host. Makes no call yet."""
     import github
 
     retry = github.GithubRetry(
-        total=retries,
+        total=patience.api_retries,
         backoff_factor=0.5,
         status_forcelist=[429, *range(500, 600)],
         secondary_rate_wait=SECONDARY_LIMIT_WAIT_S,
@@ -104,6 +105,8 @@ def connect(api_url: str, repository: str, token: str, *, retries: int) -> Host:
         base_url=api_url,
         per_page=100,
         retry=retry,
+        seconds_between_requests=patience.pause_s,
+        seconds_between_writes=4 * patience.pause_s,
         lazy=True,
         api_version=API_VERSION,
     )

@@ -19,9 +19,10 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How often a call to the API is tried again, and how often an evaluation's steps are looked at."""
+    """How often a call to the API is tried again, the pause between calls, and between looks at the steps."""
 
     api_retries: int
+    pause_s: float
     progress_every_s: float
 
 

@@ -27,6 +27,7 @@ SETTINGS = {
     'device = "cuda"': 'device = "cpu"',
     'sizes = "full"': 'sizes = "reduced"',
     "api_retries = 6": "api_retries = 2",
+    "pause_s = 0.25": "pause_s = 0.0",
     "progress_every_s = 30.0": "progress_every_s = 0.5",
 }
 PAYLOADS = Path(__file__).parent / "payloads"
@@ -36,7 +37,7 @@ WHO = {
     "GIT_COMMITTER_NAME": "t",
     "GIT_COMMITTER_EMAIL": "t@t",
 }
-SKIPPED = ("__pycache__", "*.pyc", ".git", "fingerprints.json")
+SKIPPED = ("__pycache__", "*.pyc", ".git", ".*_cache", "fingerprints.json")
 
 Files = Mapping[str, bytes | None]
 """Contents by path; None removes a file."""
