@@ -1,0 +1,113 @@
+"""A small problem and kernels for it, and the engine that judges them: what the evaluator's tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kernelbench import sandbox
+from kernelbench.engines.local import LocalEngine
+from kernelbench.jobs import Job, Settings
+from kernelbench.keys import KernelKey
+from kernelbench.problems import Problem
+
+SOURCE = """
+import torch
+import torch.nn as nn
+
+rows = 16
+
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x):
+        return self.norm(torch.relu(x))
+
+
+def get_inputs():
+    return [torch.rand(rows, 64)]
+
+
+def get_init_inputs():
+    return [64]
+"""
+
+PROBLEM = Problem(level=1, problem_id=1, name="1_Tiny", source=SOURCE)
+
+RIGHT = """
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x):
+        return self.norm(x.clamp(min=0))
+"""
+
+
+def kernel(*forward: str, head: str = "", init: str = "pass") -> str:
+    """A kernel whose forward has these lines before it would return the right answer."""
+    body = "\n        ".join(forward)
+    return f"""
+import os
+import sys
+import time
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+{head}
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.LayerNorm(features)
+        {init}
+
+    def right(self, x):
+        return self.norm(x.clamp(min=0))
+
+    def forward(self, x):
+        {body}
+        return self.right(x)
+"""
+
+
+def jobs_of(*sources, problem=PROBLEM):
+    """Jobs for one problem: the position is the sample."""
+    return [
+        Job(key=KernelKey(problem.level, problem.problem_id, at), source=source, problem=problem)
+        for at, source in enumerate(sources)
+    ]
+
+
+def cpu_settings(**choices):
+    return Settings(**{"device": "cpu", "sizes": "reduced", "timeout_s": 90.0, "memory_gb": 4.0, **choices})
+
+
+def judge(jobs, **choices):
+    """Judge on this machine's CPU; rows by sample."""
+    verdicts = LocalEngine().run(jobs, cpu_settings(**choices))
+    return {verdict.row.key.sample: verdict.row for verdict in verdicts}
+
+
+def own_processes() -> set[int]:
+    """Everything that this process has started and that is still there."""
+    return set(sandbox.descendants(os.getpid())) - {os.getpid()}
+
+
+def command_lines() -> list[str]:
+    """The command line of every process on this machine."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+        except OSError:
+            continue
+    return found
