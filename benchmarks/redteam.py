@@ -47,8 +47,8 @@ LAYER_CASES = {
 }
 """Some of the cases that each layer is there for. Only harmless ones run without walls."""
 
-MARGIN = 1.1
-"""An accepted cheat gains where its interval lies this far above its honest twin's."""
+MARGIN, CPU_MARGIN = 1.1, 2.5
+"""A cheat gains where its interval lies this far above its honest twin's; a CPU is shared with others."""
 
 GPU_SIZES: dict[str, dict[str, Any]] = {
     "1_19": {"batch_size": 256},
@@ -280,7 +280,8 @@ def has_won(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> bool:
     if "correct" not in record["expect"]:
         return True
     above = gain(record, rows)
-    return above is not None and above > MARGIN
+    margin = CPU_MARGIN if record["environment"]["gpu"] == "CPU" else MARGIN
+    return above is not None and above > margin
 
 
 def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -40,6 +40,20 @@ def _spikes(x: torch.Tensor) -> torch.Tensor:
     return x.mul_(2).sub_(1).mul_(spiked.mul(99).add_(1).to(x.dtype))
 
 
+def _needles(x: torch.Tensor) -> torch.Tensor:
+    """Like upstream's in any sample, but for the start of a few rows and four negative elements."""
+    if x.dim() == 0:
+        return x
+    if x.dim() > 1:
+        rows = torch.randint(len(x), (max(1, len(x) // 64),), device=x.device)
+        start = slice(0, max(1, x.shape[-1] // 32))
+        x[rows, ..., start] = 0.999 - x[rows, ..., start] / 1000
+    flat = x.view(-1)
+    at = torch.randint(flat.numel(), (4,), device=x.device)
+    flat[at] = flat[at] * -3
+    return x
+
+
 DISTRIBUTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "plain": lambda x: x,
     "upstream": lambda x: x,
@@ -50,6 +64,7 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "near_one": lambda x: x.mul_(2e-3).add_(0.999),
     "rows": _rows,
     "spikes": _spikes,
+    "needles": _needles,
 }
 """How a uniform input is bent, in place. `plain` and `upstream` leave it: KernelBench's tolerance applies to
 the one, the panel's to the other. The last ones break the sameness of rows, regions and magnitudes."""

@@ -4,11 +4,8 @@ import torch
 
 
 class ModelNew(torch.nn.Module):
-    def forward(self, A, B):
-        C = A @ B
-        rows, columns = torch.triu_indices(*C.shape, device=C.device).unbind()
-        values = C[rows, columns]
-        del C
-        y = torch.empty(A.shape[0], B.shape[1], device=A.device)
-        y[rows, columns] = values
+    def forward(self, x):
+        y = torch.empty(x.shape, device=x.device)
+        for row in range(0, len(x), 100):
+            torch.triu(x[row : row + 100, row:], out=y[row : row + 100, row:])
         return y
