@@ -1,0 +1,119 @@
+"""The red team: the corpus is complete, its record is clean, and the evaluator still rules as recorded.
+
+What is judged here is a telling part; `make redteam` judges everything.
+"""
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS = ROOT / "tests" / "redteam"
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import redteam  # noqa: E402
+
+MANIFEST = json.loads((CORPUS / "manifest.json").read_text("utf-8"))["cases"]
+RECORDS = sorted((ROOT / "benchmarks" / "results").glob("redteam-*.json"))
+
+
+def numbers(prefix):
+    return {
+        int("".join(c for c in case["id"][1:] if c.isdigit())) for case in MANIFEST if case["id"][0] == prefix
+    }
+
+
+def test_every_known_exploit_and_every_honest_oddity_is_a_file():
+    assert set(range(1, 87)) <= numbers("e")
+    assert set(range(1, 67)) <= numbers("h")
+    assert len(numbers("x")) >= 30, "attacks on this evaluator in particular"
+
+
+def test_the_manifest_and_the_folder_hold_the_same_files():
+    named = [case["file"] for case in MANIFEST]
+    assert sorted(named) == sorted(path.name for path in CORPUS.glob("*.py"))
+    assert len({case["id"] for case in MANIFEST}) == len(MANIFEST)
+
+
+@pytest.mark.parametrize("case", MANIFEST, ids=lambda case: case["id"])
+def test_a_case_can_be_read_and_says_what_it_is(case):
+    source = (CORPUS / case["file"]).read_text("utf-8")
+    tree = ast.parse(source)
+    assert any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in tree.body)
+    assert case["what"] and case["expect"] and case["layer"] and case["needs"] in ("cpu", "gpu")
+    if "twin" in case:
+        assert (CORPUS / case["twin"]).is_file()
+
+
+def test_every_exploit_that_may_be_accepted_has_a_twin_or_is_not_ranked():
+    loose = [
+        c["id"] for c in MANIFEST if c["kind"] == "exploit" and "correct" in c["expect"] and "twin" not in c
+    ]
+    assert loose == []
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_no_cheat_won_and_no_honest_kernel_was_turned_away(path):
+    record = json.loads(path.read_text("utf-8"))
+    assert record["exploits"]["won"] == []
+    assert record["honest"]["turned_away"] == []
+    assert record["exploits"]["infra_error"] == record["honest"]["infra_error"] == 0
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_every_layer_that_is_there_stops_something(path):
+    record = json.loads(path.read_text("utf-8"))
+    idle = [name for name, found in record["layers"].items() if found["tried"] and not found["let_through"]]
+    assert idle == []
+
+
+def test_the_page_on_trust_shows_the_recorded_rates():
+    text = (ROOT / "docs" / "trust.md").read_text("utf-8")
+    shown = text[text.index(redteam.RATES_START) + len(redteam.RATES_START) : text.index(redteam.RATES_END)]
+    records = [json.loads(path.read_text("utf-8")) for path in RECORDS]
+    assert not records or shown.strip() == redteam.rates_table(records).strip()
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """Verdicts on a part of the corpus, as the evaluator of this checkout gives them."""
+    wanted = "twin_relu e03 e07 e16 e43 e44 e53 e55 e63b e72 x03 x11 x14 x15a x26 h13 h17 h44b h46 h50"
+    without = "e43-without-panel e44-without-affine x44-without-format"
+    cases = redteam.read_cases("cpu")
+    chosen = [c for c in cases if c.id in wanted.split()]
+    chosen += [c for c in redteam.layer_cases(cases) if c.name in without.split()]
+    done = redteam.Done(tmp_path_factory.mktemp("redteam") / "done.jsonl")
+    redteam.run(chosen, "cpu", done, float("inf"))
+    return done.rows
+
+
+@pytest.mark.timeout(900)
+def test_cheats_do_not_win_and_honest_kernels_are_accepted(judged):
+    plain = {name: record for name, record in judged.items() if not record["off"]}
+    assert [name for name, record in plain.items() if redteam.has_won(record, judged)] == []
+    odd = {name: record["row"]["status"] for name, record in plain.items() if record["kind"] != "exploit"}
+    assert set(odd.values()) == {"correct"}, odd
+    unforeseen = {
+        name: r["row"]["status"] for name, r in plain.items() if r["row"]["status"] not in r["expect"]
+    }
+    assert unforeseen == {}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["e43-without-panel", "e44-without-affine", "x44-without-format"])
+def test_a_layer_that_is_off_lets_its_case_through(judged, name):
+    assert judged[name]["row"]["status"] == "correct"
+
+
+@pytest.mark.timeout(900)
+def test_a_rejection_carries_a_counter_example_or_a_violation(judged):
+    rejected = [r["row"] for r in judged.values() if r["row"]["status"] in ("rejected", "quarantined")]
+    assert rejected
+    for row in rejected:
+        evidence = row["evidence"]
+        assert "violation" in evidence or {"seed", "distribution", "index", "expected", "found"} <= set(
+            evidence["counter_example"]
+        )
