@@ -47,6 +47,9 @@ LAYER_CASES = {
 }
 """Some of the cases that each layer is there for. Only harmless ones run without walls."""
 
+OVERHEAD_PROBLEMS = ("1_1", "1_19", "1_47", "1_23", "2_76", "2_12", "3_5")
+UNITS = ("gpu_seconds", "cpu_seconds")
+
 MARGIN, CPU_MARGIN = 1.1, 2.5
 """A cheat gains where its interval lies this far above its honest twin's; a CPU is shared with others."""
 
@@ -161,6 +164,36 @@ def layer_cases(cases: Sequence[Case]) -> list[Case]:
         for name in names.split()
         if name in by_id
     ]
+
+
+def overhead_cases(device: str) -> list[Case]:
+    """Copies of references, judged with every layer and with none."""
+    from rewrites import copy
+
+    found = []
+    for number in OVERHEAD_PROBLEMS:
+        level, problem_id = map(int, number.split("_"))
+        problem = ProblemSet().load(level, problem_id)
+        problem = problem.reduced(read_sizes()) if device == "cpu" else problem
+        case = Case(id=f"copy-{number}", kind="honest", problem=problem, source=copy(problem) or "")
+        found += [case, replace(case, off=tuple(LAYER_CASES))]
+    return found
+
+
+def overhead(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What all layers together cost on copies of references: seconds of judging with them and without."""
+    pairs = [
+        (record, other)
+        for record in rows.values()
+        for other in rows.values()
+        if record["id"].startswith("copy-")
+        and record["id"] == other["id"]
+        and not record["off"]
+        and other["off"]
+    ]
+    spent = [sum(pair[at]["row"].get(unit, 0.0) for pair in pairs for unit in UNITS) for at in (0, 1)]
+    share = spent[0] / spent[1] - 1 if spent[1] else None
+    return {"copies": len(pairs), "seconds_with": spent[0], "seconds_without": spent[1], "share": share}
 
 
 def run(cases: Iterable[Case], device: str, done: Done, deadline: float) -> None:
@@ -290,7 +323,7 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
     exploits = [record for record in plain if record["kind"] == "exploit"]
     honest = [record for record in plain if record["kind"] != "exploit"]
     layers: dict[str, Any] = {}
-    for record in (record for record in rows.values() if record["off"]):
+    for record in (record for record in rows.values() if len(record["off"]) == 1):
         layer = layers.setdefault(record["off"][0], {"tried": 0, "let_through": []})
         layer["tried"] += 1
         if has_won(record, rows) or (record["off"] == ["isolation"] and outcome(record) == "rejected"):
@@ -316,6 +349,7 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
             "bound95": rule_of_three(len(honest), sum(r["row"]["status"] not in r["expect"] for r in honest)),
         },
         "layers": layers,
+        "overhead": overhead(rows),
         "cases": [{**record, "gain": gain(record, rows)} for record in sorted(rows.values(), key=_name)],
     }
 
@@ -416,6 +450,8 @@ def main() -> int:
     cases = read_cases(chosen.device)
     if chosen.layers:
         cases += layer_cases(cases)
+    if chosen.overhead:
+        cases += overhead_cases(chosen.device)
     if chosen.rewrites:
         from rewrites import rewrite_cases
 
@@ -428,6 +464,7 @@ def main() -> int:
     for name in ("exploits", "honest"):
         print(name, json.dumps(report[name]))
     print("layers", json.dumps(report["layers"]))
+    print("overhead", json.dumps(report["overhead"]))
     left = [case.name for case in cases if not done.has(case)]
     print(f"{len(left)} cases are left" + (f": {' '.join(left[:20])}" if left else ""))
     if chosen.write:
