@@ -20,6 +20,7 @@ class SiteFolder:
         self.kept: set[str] = set()
         self.written = 0
         self.unchanged = 0
+        self._made: set[Path] = set()
 
     def write(self, name: str, content: str | bytes) -> None:
         """Write one file unless it already says the same."""
@@ -29,7 +30,9 @@ class SiteFolder:
         if _says(path, data):
             self.unchanged += 1
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent not in self._made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._made.add(path.parent)
         partial = path.with_name(f".{path.name}.partial")
         partial.write_bytes(data)
         partial.replace(path)

@@ -94,7 +94,7 @@ def _coloured(picture: object) -> bytes:
     indexed = Image.frombytes("P", picture.size, picture.tobytes())
     indexed.putpalette(_palette())
     stream = io.BytesIO()
-    indexed.save(stream, "PNG", compress_level=3)
+    indexed.save(stream, "PNG", compress_level=1)
     return stream.getvalue()
 
 

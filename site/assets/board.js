@@ -87,10 +87,13 @@ function draw() {
   const heads = [...table.tHead.rows[0].cells];
   announce(heads, heads.find((cell) => cell.dataset.sort === sort.column), sort.direction);
   byId("found").textContent = `${format.count(found.length)} of ${format.count(entries.length)} entries`;
-  const rest = found.length - shown;
+  offerMore(found.length - shown);
+  if (!found.length) byId("more").textContent = "No entry fits. Change the search or reset.";
+}
+
+function offerMore(rest) {
   byId("more").replaceChildren(...(rest > 0 ? [el("button", { type: "button", onclick: () => { shown += PAGE; draw(); } },
     `Show ${Math.min(PAGE, rest)} more of ${format.count(rest)}`)] : []));
-  if (!found.length) byId("more").textContent = "No entry fits. Change the search or reset.";
 }
 
 function remember() {
@@ -204,7 +207,10 @@ function slider() {
 // The rows that the page came with are right as they are; only the boxes are missing.
 function decorate() {
   const known = new Map(entries.map((entry) => [entry.id, entry]));
-  for (const line of byId("standings").tBodies[0].rows) line.append(pickBox(known.get(line.dataset.id)));
+  const rows = byId("standings").tBodies[0].rows;
+  for (const line of rows) line.append(pickBox(known.get(line.dataset.id)));
+  shown = Math.max(shown, rows.length);
+  offerMore(entries.length - shown);
   announce([...byId("standings").tHead.rows[0].cells], byId("standings").querySelector("[data-sort=rank]"), "up");
   byId("found").textContent = `${format.count(entries.length)} of ${format.count(entries.length)} entries`;
 }
@@ -218,7 +224,7 @@ async function start() {
   heads();
   slider();
   section.querySelector(".controls").hidden = false;
-  if (location.search || section.dataset.whole !== "yes") draw();
+  if (location.search) draw();
   else decorate();
   showPicked();
   if (picked.length) curves();
