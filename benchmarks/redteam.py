@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,10 @@ from kernelbench.engines.local import LocalEngine  # noqa: E402
 from kernelbench.jobs import Job, Settings, Verdict  # noqa: E402
 from kernelbench.keys import KernelKey  # noqa: E402
 from kernelbench.problems import Problem, ProblemSet, read_sizes  # noqa: E402
-from kernelbench.rows import Status  # noqa: E402
 from kernelbench.version import evaluator_sha256  # noqa: E402
+from redteam_report import RESULTS, summary, write_document  # noqa: E402
 
 CORPUS = ROOT / "tests" / "redteam"
-RESULTS = ROOT / "benchmarks" / "results"
 LAYER_CASES = {
     "format": "x38 x44 e53",
     "panel": "e43 e42 e39 e41 x35",
@@ -48,10 +46,6 @@ LAYER_CASES = {
 """Some of the cases that each layer is there for. Only harmless ones run without walls."""
 
 OVERHEAD_PROBLEMS = ("1_1", "1_19", "1_47", "1_23", "2_76", "2_12", "3_5")
-UNITS = ("gpu_seconds", "cpu_seconds")
-
-MARGIN, CPU_MARGIN = 1.1, 2.5
-"""A cheat gains where its interval lies this far above its honest twin's; a CPU is shared with others."""
 
 GPU_SIZES: dict[str, dict[str, Any]] = {
     "1_19": {"batch_size": 256},
@@ -66,8 +60,6 @@ GPU_SIZES: dict[str, dict[str, Any]] = {
 }
 """On a GPU most cases run smaller than graded, since a mechanism does not depend on the size."""
 
-RATES_START = "<!-- rates: written by benchmarks/redteam.py --write -->"
-RATES_END = "<!-- end of rates -->"
 TIMEOUTS_S = {"cpu": 90.0, "cuda": 60.0}
 SHORT_S = 20.0
 
@@ -180,22 +172,6 @@ def overhead_cases(device: str) -> list[Case]:
     return found
 
 
-def overhead(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What all layers together cost on copies of references: seconds of judging with them and without."""
-    pairs = [
-        (record, other)
-        for record in rows.values()
-        for other in rows.values()
-        if record["id"].startswith("copy-")
-        and record["id"] == other["id"]
-        and not record["off"]
-        and other["off"]
-    ]
-    spent = [sum(pair[at]["row"].get(unit, 0.0) for pair in pairs for unit in UNITS) for at in (0, 1)]
-    share = spent[0] / spent[1] - 1 if spent[1] else None
-    return {"copies": len(pairs), "seconds_with": spent[0], "seconds_without": spent[1], "share": share}
-
-
 def run(cases: Iterable[Case], device: str, done: Done, deadline: float) -> None:
     """Judge what is not done yet, until the deadline."""
     open_cases = [case for case in cases if not done.has(case)]
@@ -285,147 +261,6 @@ class Done:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-
-
-def outcome(record: dict[str, Any]) -> str:
-    """`accepted`, `quarantined`, `rejected`, or `infra_error`."""
-    status = Status(record["row"]["status"])
-    if status is Status.CORRECT:
-        return "accepted"
-    return status.value if status in (Status.QUARANTINED, Status.INFRA_ERROR) else "rejected"
-
-
-def gain(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> float | None:
-    """How far an accepted cheat lies above its honest twin, by the near ends of both intervals.
-
-    None where not both are timed.
-    """
-    twin = rows.get(record["twin"])
-    if twin is None or "speedup" not in record["row"] or "speedup" not in twin["row"]:
-        return None
-    return float(record["row"]["speedup_ci95"][0] / twin["row"]["speedup_ci95"][1])
-
-
-def has_won(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> bool:
-    """Whether a cheat was accepted where it must not be, or at a better score than its honest twin's."""
-    if outcome(record) != "accepted" or record["uncertified"]:
-        return False
-    if "correct" not in record["expect"]:
-        return True
-    above = gain(record, rows)
-    margin = CPU_MARGIN if record["environment"]["gpu"] == "CPU" else MARGIN
-    return above is not None and above > margin
-
-
-def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Count verdicts: exploits, honest kernels, and what each layer let through when it alone was off."""
-    plain = [record for record in rows.values() if not record["off"]]
-    exploits = [record for record in plain if record["kind"] == "exploit"]
-    honest = [record for record in plain if record["kind"] != "exploit"]
-    layers: dict[str, Any] = {}
-    for record in (record for record in rows.values() if len(record["off"]) == 1):
-        layer = layers.setdefault(record["off"][0], {"tried": 0, "let_through": []})
-        layer["tried"] += 1
-        if has_won(record, rows) or (record["off"] == ["isolation"] and outcome(record) == "rejected"):
-            layer["let_through"].append(record["id"])  # without walls one kernel finds what another left
-    unranked = [
-        record["id"] for record in exploits if record["uncertified"] and outcome(record) == "accepted"
-    ]
-    layers["certificates"] = {"tried": sum(r["uncertified"] for r in exploits), "let_through": unranked}
-    return {
-        "schema_version": 1,
-        "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "evaluator_sha256": evaluator_sha256(),
-        "environment": plain[0]["environment"] if plain else {},
-        "exploits": {
-            **_counts(exploits),
-            "won": [r["id"] for r in exploits if has_won(r, rows)],
-            "not_ranked": [r["id"] for r in exploits if r["uncertified"]],
-            "bound95": rule_of_three(len(exploits), sum(has_won(r, rows) for r in exploits)),
-        },
-        "honest": {
-            **_counts(honest),
-            "turned_away": [r["id"] for r in honest if r["row"]["status"] not in r["expect"]],
-            "bound95": rule_of_three(len(honest), sum(r["row"]["status"] not in r["expect"] for r in honest)),
-        },
-        "layers": layers,
-        "overhead": overhead(rows),
-        "cases": [{**record, "gain": gain(record, rows)} for record in sorted(rows.values(), key=_name)],
-    }
-
-
-def _name(record: dict[str, Any]) -> str:
-    return str(record["name"])
-
-
-def _counts(records: Sequence[dict[str, Any]]) -> dict[str, int]:
-    outcomes = [outcome(record) for record in records]
-    names = ("accepted", "rejected", "quarantined", "infra_error")
-    return {"total": len(records), **{name: outcomes.count(name) for name in names}}
-
-
-def rates_table(reports: Sequence[dict[str, Any]]) -> str:
-    """Say the rates of all results as Markdown."""
-    lines = [
-        "| device | cheats | won | rejected | quarantined | no gain | honest | turned away | bounds |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|---|",
-    ]
-    for report in reports:
-        cheats, honest = report["exploits"], report["honest"]
-        bounds = f"{_bound(cheats)} of cheats, {_bound(honest)} of honest kernels"
-        cells = [
-            report["environment"]["gpu"],
-            cheats["total"],
-            len(cheats["won"]),
-            cheats["rejected"],
-            cheats["quarantined"],
-            cheats["accepted"] - len(cheats["won"]),
-            honest["total"],
-            len(honest["turned_away"]),
-            bounds,
-        ]
-        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
-    for report in reports:
-        gpu = report["environment"]["gpu"]
-        for word, names in (
-            ("Quarantined cheats", _ids(report, "exploit", "quarantined")),
-            ("Quarantined honest kernels", _ids(report, "honest", "quarantined")),
-            ("Cheats that won", report["exploits"]["won"]),
-            ("Honest kernels turned away", report["honest"]["turned_away"]),
-        ):
-            lines.append(f"\n{word}, {gpu}: {', '.join(names) or 'none'}.")
-        let = "; ".join(
-            f"`{k}`: {', '.join(v['let_through']) or 'none'}" for k, v in sorted(report["layers"].items())
-        )
-        lines.append(f"\nLet through with one layer off, {gpu}: {let or 'not tried'}.")
-    return "\n".join(lines)
-
-
-def _ids(report: dict[str, Any], kind: str, wanted: str) -> list[str]:
-    cases = [
-        case
-        for case in report["cases"]
-        if not case["off"] and (case["kind"] == "exploit") == (kind == "exploit")
-    ]
-    return [case["id"] for case in cases if outcome(case) == wanted]
-
-
-def _bound(counts: dict[str, Any]) -> str:
-    bound = counts["bound95"]
-    return "more than none" if bound is None else f"below {100 * bound:.1f} %"
-
-
-def write_document(path: Path = ROOT / "docs" / "trust.md") -> None:
-    """Put the rates of all recorded results into the page on trust."""
-    reports = [json.loads(file.read_text("utf-8")) for file in sorted(RESULTS.glob("redteam-*.json"))]
-    text = path.read_text("utf-8")
-    start, end = text.index(RATES_START), text.index(RATES_END)
-    path.write_text(text[:start] + RATES_START + "\n" + rates_table(reports) + "\n" + text[end:], "utf-8")
-
-
-def rule_of_three(n: int, found: int) -> float | None:
-    """The 95 % upper bound of a rate of which none was seen in n; None where some were seen."""
-    return round(3 / n, 5) if n and not found else None
 
 
 def main() -> int:

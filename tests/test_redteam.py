@@ -15,6 +15,7 @@ CORPUS = ROOT / "tests" / "redteam"
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import redteam  # noqa: E402
+import redteam_report  # noqa: E402
 
 MANIFEST = json.loads((CORPUS / "manifest.json").read_text("utf-8"))["cases"]
 RECORDS = sorted((ROOT / "benchmarks" / "results").glob("redteam-*.json"))
@@ -72,9 +73,13 @@ def test_every_layer_that_is_there_stops_something(path):
 
 def test_the_page_on_trust_shows_the_recorded_rates():
     text = (ROOT / "docs" / "trust.md").read_text("utf-8")
-    shown = text[text.index(redteam.RATES_START) + len(redteam.RATES_START) : text.index(redteam.RATES_END)]
+    shown = text[
+        text.index(redteam_report.RATES_START) + len(redteam_report.RATES_START) : text.index(
+            redteam_report.RATES_END
+        )
+    ]
     records = [json.loads(path.read_text("utf-8")) for path in RECORDS]
-    assert not records or shown.strip() == redteam.rates_table(records).strip()
+    assert not records or shown.strip() == redteam_report.rates_table(records).strip()
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +98,7 @@ def judged(tmp_path_factory):
 @pytest.mark.timeout(900)
 def test_cheats_do_not_win_and_honest_kernels_are_accepted(judged):
     plain = {name: record for name, record in judged.items() if not record["off"]}
-    assert [name for name, record in plain.items() if redteam.has_won(record, judged)] == []
+    assert [name for name, record in plain.items() if redteam_report.has_won(record, judged)] == []
     odd = {name: record["row"]["status"] for name, record in plain.items() if record["kind"] != "exploit"}
     assert set(odd.values()) == {"correct"}, odd
     unforeseen = {
