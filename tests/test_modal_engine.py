@@ -164,7 +164,7 @@ def test_the_evaluator_itself_travels_with_the_image(one_run) -> None:
 
     assert "/opt/KernelBench/kernelbench/engines/worker.py" in mounted
     assert "/opt/KernelBench/figures.json" in mounted
-    assert not any("__pycache__" in name for name in mounted)
+    assert not any("__pycache__" in name or "/." in name for name in mounted)
 
 
 @pytest.mark.parametrize("fault", [Lost("preempted"), Crashed("exit 137")])

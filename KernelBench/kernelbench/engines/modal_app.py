@@ -24,7 +24,7 @@ image = (
     .apt_install(*epoch.SYSTEM_PACKAGES)
     .uv_pip_install(*epoch.PACKAGES, uv_version=epoch.UV)
     .env({"PYTHONPATH": str(REMOTE_ROOT), "KERNELBENCH_EPOCH": epoch.EPOCH, "CXX": "g++-13"})
-    .add_local_dir(DEFAULT_ROOT, str(REMOTE_ROOT), ignore=["**/__pycache__", "**/*.egg-info"])
+    .add_local_dir(DEFAULT_ROOT, str(REMOTE_ROOT), ignore=["**/__pycache__", "**/*.egg-info", "**/.*"])
 )
 
 app = modal.App(f"kernelbench-leaderboard-{epoch.EPOCH.replace('.', '-')}", include_source=False)
