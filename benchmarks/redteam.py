@@ -272,6 +272,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="ids separated by commas")
     parser.add_argument("--rewrites", type=int, default=0, help="how many honest rewrites to judge as well")
     parser.add_argument(
+        "--overhead", action="store_true", help="judge copies of references without layers too"
+    )
+    parser.add_argument(
         "--layers", action="store_true", help="judge each layer's cases with the layer off as well"
     )
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/redteam-<gpu>.json")

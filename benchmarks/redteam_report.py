@@ -1,4 +1,4 @@
-"""What the red team's record says: who won, who was turned away, what each layer is for, what all of them cost.
+"""What the red team's record says: who won, who was turned away, what each layer is for, what all cost.
 
 Pure arithmetic on records as `benchmarks/redteam.py` keeps them.
 """
