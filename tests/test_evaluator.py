@@ -1,0 +1,119 @@
+"""The evaluator on a CPU, with its real processes: speedups, time limits, lost oracles, kernels beside kernels."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from evaluating import RIGHT, SOURCE, jobs_of, judge, kernel, own_processes
+from kernelbench import sandbox
+from kernelbench.problems import Problem
+
+KEPT_BUFFER = kernel(
+    "self.kept.copy_(self.right(x))", "return self.kept", init="self.kept = torch.empty(16, 64)"
+)
+STALE = kernel(
+    "self.kept = self.right(x) if self.kept is None else self.kept",
+    "return self.kept",
+    init="self.kept = None",
+)
+TWICE = kernel("for _ in range(40): self.right(x)")
+
+
+@pytest.fixture(scope="module")
+def timed():
+    names = ("right", "kept buffer", "stale", "slow", "dies later", "right again")
+    dies = kernel(
+        "Later.calls += 1", "if Later.calls > 40: os._exit(3)", head="class Later:\n    calls = 0\n"
+    )
+    sources = (RIGHT, KEPT_BUFFER, STALE, TWICE, dies, RIGHT)
+    return dict(zip(names, judge(jobs_of(*sources)).values(), strict=True))
+
+
+def test_a_right_kernel_has_a_speedup_inside_its_interval(timed):
+    for row in (timed["right"], timed["right again"]):
+        low, high = row.speedup_ci95
+        assert (row.status, row.trials_passed, row.trials_asked) == ("correct", 5, 5)
+        assert 0 < low <= row.speedup <= high
+        assert row.runtime_ms.min <= row.runtime_ms.median <= row.runtime_ms.max
+        assert row.runtime_ms.n == row.reference_ms.n >= 6
+        assert row.second_clock_ms > 0
+
+
+def test_a_kernel_that_does_forty_times_the_work_is_slower(timed):
+    assert timed["slow"].status in ("correct", "quarantined")
+    assert timed["slow"].speedup_ci95[1] < 0.5
+
+
+def test_an_output_buffer_that_is_used_again_is_seen_in_the_timed_runs(timed):
+    assert (timed["kept buffer"].status, timed["kept buffer"].failure.name) == (
+        "rejected",
+        "WrongTimedOutput",
+    )
+    assert timed["kept buffer"].speedup is None
+
+
+def test_an_answer_that_was_kept_is_a_mismatch(timed):
+    assert (timed["stale"].status, timed["stale"].speedup) == ("mismatch", None)
+
+
+def test_death_in_a_timed_batch_is_a_runtime_error(timed):
+    row = timed["dies later"]
+    assert (row.status, row.failure.name, row.trials_passed) == ("runtime_error", "ProcessDied", 5)
+    assert "exit code 3" in row.failure.message
+
+
+def test_a_kernel_that_hangs_is_stopped_and_the_next_is_right():
+    endless = kernel("while True: time.sleep(0.1)")
+    rows = judge(jobs_of(endless, RIGHT, kernel(head="time.sleep(1000)"), RIGHT), timeout_s=8, measure=False)
+    assert [str(row.status) for row in rows.values()] == ["timeout", "correct", "timeout", "correct"]
+
+
+def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_the_same():
+    broken = Problem(
+        level=1,
+        problem_id=2,
+        name="2_Broken",
+        source=SOURCE.replace("torch.relu(x)", "torch.relu(x).nothing"),
+    )
+    jobs = jobs_of(RIGHT, problem=broken) + jobs_of("", RIGHT)[1:]
+    rows = judge(jobs, measure=False)
+    assert (rows[0].status, rows[0].failure.name) == ("infra_error", "ReferenceFailed")
+    assert "nothing" in rows[0].failure.message
+    assert rows[1].status == "correct"
+
+
+def test_a_lost_oracle_is_replaced_its_job_tried_again_and_then_given_up():
+    families: list[set[int]] = []
+    killer = threading.Thread(target=_kill_oracles, args=(families, 2), daemon=True)
+    killer.start()
+    rows = judge(jobs_of(kernel("time.sleep(1000)"), RIGHT), measure=False)
+    assert len(families) == 2
+    assert (rows[0].status, rows[0].failure.name) == ("infra_error", "OracleLost")
+    assert rows[1].status == "correct"
+    assert own_processes() == set()
+    deadline = time.monotonic() + 60
+    while left := {pid for family in families for pid in family if "kernelbench" in _command(pid)}:
+        assert time.monotonic() < deadline, f"{left} outlived their oracle"
+        time.sleep(0.1)
+
+
+def _kill_oracles(families: list[set[int]], count: int) -> None:
+    """Kill the first oracles that this process starts, once they have processes of their own."""
+    deadline = time.monotonic() + 200
+    while len(families) < count and time.monotonic() < deadline:
+        for pid in own_processes():
+            family = set(sandbox.descendants(pid))
+            if "kernelbench.oracle" in _command(pid) and len(family) > 3:
+                families.append(family)
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
