@@ -57,6 +57,7 @@ def repository() -> Path:
     first = sorted((root / "submissions").glob("*.json"))[0].stem
     copy_entry(root, first, "hostile", metadata=HOSTILE, source=HOSTILE_SOURCE)
     copy_entry(root, first, "torch-eager", metadata={"display_name": "PyTorch as it is", "baseline": True})
+    add_sample(root, "torch-eager")
     for level in (1, 2, 3, 4):
         for path in (DEFAULT_ROOT / f"level{level}").glob("*.py"):
             if int(path.name.split("_")[0]) <= PROBLEMS_A_LEVEL:
@@ -87,6 +88,23 @@ def copy_entry(root: Path, entry: str, name: str, *, metadata: dict[str, Any], s
                              "evidence": {"violation": "<script>alert(9)</script>"}}  # fmt: skip
     (root / "submissions" / f"{name}.json").write_text(json.dumps(body))
     (root / "data/results/H200" / f"{name}.json").write_text(json.dumps(result))
+
+
+def add_sample(root: Path, entry: str) -> None:
+    """Give an entry a second sample of the first problem."""
+    from leaderboard.submission import kernel_sha256
+
+    source = "# the second sample\nclass ModelNew: pass\n"
+    paths = (root / "submissions" / f"{entry}.json", root / "data/results/H200" / f"{entry}.json")
+    body, result = (json.loads(path.read_text()) for path in paths)
+    first = next(row for row in result["rows"] if row["key"] == "level_1_problem_1_sample_0")
+    kept = {k: first[k] for k in ("problem_sha256", "evaluator_sha256", "environment")}
+    key = "level_1_problem_1_sample_1"
+    body["kernels"][key] = source
+    row = {**kept, "key": key, "kernel_sha256": kernel_sha256(source), "status": "correct"}
+    result["rows"].insert(result["rows"].index(first) + 1, row)
+    for path, value in zip(paths, (body, result), strict=True):
+        path.write_text(json.dumps(value))
 
 
 def read(root: Path, **config: Any) -> SiteData:

@@ -297,6 +297,14 @@ def test_a_failed_kernel_shows_its_log(page: Any, site: str) -> None:
     assert "is undefined" in page.inner_text("pre.log")
 
 
+def test_an_entry_page_leads_to_the_sample_it_lists(page: Any, site: str) -> None:
+    page.goto(f"{site}entries/H200/torch-eager.html")
+    page.locator("#table a", has_text="1/1 #1").click()
+    page.wait_for_selector(".diff")
+    assert "# the second sample" in page.inner_text(".diff")
+    assert "sample 1" in page.inner_text(".diff thead")
+
+
 def test_hostile_code_log_and_evidence_are_shown_as_text(page: Any, site: str) -> None:
     page.goto(f"{site}problems/1_1.html?board=H200&a=hostile&b=nothing")
     page.wait_for_selector("#shown pre.code")

@@ -24,19 +24,24 @@ def build(
     data: Annotated[Path, typer.Option(help="Folder with results/ and history/.")] = Path("data"),
     submissions: Annotated[Path, typer.Option(help="Folder of merged submissions.")] = Path("submissions"),
     baselines: Annotated[Path, typer.Option(help="Folder of PyTorch's own timings.")] = Path("baselines"),
+    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
     out: Annotated[Path, typer.Option(help="Where the site goes.")] = Path("build/site"),
     base_url: Annotated[str, typer.Option(help="The site's address, for feed and pictures.")] = "",
     repository: Annotated[str, typer.Option(help="The repository's address, for links to it.")] = "",
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one a core.", min=0)] = 0,
 ) -> None:
     """Build the site; unchanged pages are not written again, stale ones are removed."""
+    from kernelbench.problems import DEFAULT_ROOT
+
     from leaderboard.render import SiteConfig, build_site, default_jobs
     from leaderboard.render.sources import Places, read_site
     from leaderboard.store import StoreError
 
     address = base_url if not base_url or base_url.endswith("/") else base_url + "/"
     config = SiteConfig(base_url=address, repository=repository, jobs=jobs or default_jobs())
-    places = Places(data=data, submissions=submissions, baselines=baselines)
+    places = Places(
+        data=data, submissions=submissions, baselines=baselines, problems=problems or DEFAULT_ROOT
+    )
     try:
         report = build_site(read_site(places, config), out)
     except StoreError as error:

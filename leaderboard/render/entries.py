@@ -6,9 +6,6 @@ import dataclasses
 from collections import Counter
 from typing import Any
 
-from kernelbench.keys import PROBLEM_COUNTS
-from kernelbench.rows import Row
-
 from leaderboard.render import charts, numbers, places
 from leaderboard.render.boards import counts
 from leaderboard.render.lines import STATUS_WORDS, EntryLine, KernelLine
@@ -170,17 +167,6 @@ def kernel_data(line: KernelLine, *, counted: bool) -> dict[str, Any]:
         "counted": counted,
     }
     return {name: value for name, value in values.items() if value not in (None, "", [])}
-
-
-def row_evidence(row: Row) -> dict[str, Any]:
-    """Give what stands behind a row that failed: its failure and the evidence of a rejection."""
-    failure = None if row.failure is None else dataclasses.asdict(row.failure)
-    return {"failure": failure, "evidence": None if row.evidence is None else dict(row.evidence)}
-
-
-def expected(level: int) -> int:
-    """Give the fixed number of problems of a level."""
-    return PROBLEM_COUNTS[level]
 
 
 def _bibtex(text: str) -> str:

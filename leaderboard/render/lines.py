@@ -109,14 +109,6 @@ def kernel_lines(result: ResultFile, floors: Mapping[str, float]) -> Iterator[Ke
     return (kernel_line(row, result.entry, floors) for row in result.rows)
 
 
-def first_samples(result: ResultFile) -> dict[str, Row]:
-    """Give the row that stands for the entry on each problem: its lowest sample."""
-    rows: dict[str, Row] = {}
-    for row in result.rows:
-        rows.setdefault(places.problem_id(row.key), row)
-    return rows
-
-
 def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:
     return EntryLine(
         standing,

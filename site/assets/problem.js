@@ -1,5 +1,5 @@
 // A problem's viewer: any kernel's code, its diff against the reference or another kernel, its log and its evidence.
-import { fetchJson, fetchText, kernelSource, rawResult } from "./data.js";
+import { entryData, fetchJson, fetchText, kernelSource, rawResult } from "./data.js";
 import { drawDiff } from "./diff.js";
 import { byId, el, root } from "./dom.js";
 import * as format from "./format.js";
@@ -27,8 +27,19 @@ async function loadBoard() {
   left.replaceChildren(...kernels.map(option));
   right.replaceChildren(el("option", { value: REFERENCE }, "the PyTorch reference"), el("option", { value: NOTHING }, "nothing: code only"), ...kernels.map(option));
   if (named(a)) left.value = a;
+  await takeSample(a, state.read("sample"));
   if ([REFERENCE, NOTHING].includes(b) || named(b)) right.value = b;
   await show();
+}
+
+// An address may name another sample than the one that stands for the entry.
+async function takeSample(entry, sample) {
+  const at = kernels.findIndex((kernel) => kernel.entry === entry);
+  if (!sample || at < 0) return;
+  const key = kernels[at].key.replace(/sample_\d+$/, `sample_${sample}`);
+  const row = (await entryData(gpu.value, entry)).rows.find((item) => item.key === key);
+  const { display_name: name } = kernels[at];
+  if (row) kernels[at] = { ...row, entry, display_name: `${name}, sample ${sample}` };
 }
 
 async function source(name) {
