@@ -1,0 +1,138 @@
+"""Second looks: rows that no longer hold, counter-examples that are shown again, copies under other names."""
+
+import json
+from pathlib import Path
+
+import pytest
+from kernelbench.keys import KernelKey
+from kernelbench.problems import ProblemSet, read_sizes
+from kernelbench.rows import Environment, Failure, ResultFile, Row, Status, Timing
+from typer.testing import CliRunner
+
+from leaderboard.audit import choose, copies, difference, structure_sha256
+from leaderboard.cli import app
+from leaderboard.store import dump_result
+from leaderboard.submission import kernel_sha256
+
+CORPUS = Path(__file__).resolve().parent / "redteam"
+RELU = (CORPUS / "twin_relu.py").read_text("utf-8")
+SKIPPED = (CORPUS / "e43_skipped_relu.py").read_text("utf-8")
+KEYS = [KernelKey(1, 19, sample) for sample in range(2)]
+PROBLEM = ProblemSet().load(1, 19).reduced(read_sizes())
+EXAMPLE = {"distribution": "signed", "seed": 11, "call_seed": 5, "weight_seed": 7, "weights": "plain"}
+EXAMPLE |= {"place": "device", "output": 0, "index": 3, "expected": "0.0", "found": "-0.5"}
+
+
+def timed(key, speedup, source=RELU, status=Status.CORRECT, **facts):
+    timing = Timing(median=1.0, mean=1.0, std=0.0, min=1.0, max=1.0, n=6)
+    return Row(
+        key=key,
+        status=status,
+        kernel_sha256=kernel_sha256(source),
+        problem_sha256=PROBLEM.sha256,
+        evaluator_sha256="e" * 64,
+        environment="here",
+        runtime_ms=timing,
+        reference_ms=timing,
+        speedup=speedup,
+        speedup_ci95=(0.98 * speedup, 1.02 * speedup),
+        **facts,
+    )
+
+
+def rejected(key, source=SKIPPED):
+    return Row(
+        key=key,
+        status=Status.REJECTED,
+        kernel_sha256=kernel_sha256(source),
+        problem_sha256=PROBLEM.sha256,
+        evaluator_sha256="e" * 64,
+        environment="here",
+        failure=Failure(name="WrongOutput", message="output 0 is wrong"),
+        evidence={"counter_example": EXAMPLE},
+    )
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """A result of two rows, a right kernel and a wrong one, and its submission."""
+    kernels = {str(KEYS[0]): RELU, str(KEYS[1]): SKIPPED}
+    submission = tmp_path / "entry.json"
+    submission.write_text(json.dumps({"metadata": {"display_name": "x"}, "kernels": kernels}), "utf-8")
+    result = ResultFile(
+        entry="entry",
+        submission_sha256="s" * 64,
+        gpu="CPU",
+        sizes="reduced",
+        profile="ranked",
+        evaluator_version="0",
+        started_at="2026-01-01T00:00:00Z",
+        finished_at="2026-01-01T00:00:00Z",
+        environments={"here": Environment(device="CPU", gpu="CPU")},
+        rows=(timed(KEYS[0], 1.0), rejected(KEYS[1])),
+    )
+    path = tmp_path / "result.json"
+    path.write_text(dump_result(result), "utf-8")
+    return path, submission
+
+
+def run(command, recorded, *arguments):
+    path, submission = recorded
+    given = [command, str(path), *arguments, "--submission", str(submission), "--device", "cpu"]
+    return CliRunner().invoke(app, given)
+
+
+def test_rows_agree_where_their_intervals_meet_and_differ_where_status_or_speed_does():
+    before = timed(KEYS[0], 1.5)
+    assert difference(before, timed(KEYS[0], 1.55)) == ""
+    assert "speedup was 1.500, is 1.000" in difference(before, timed(KEYS[0], 1.0))
+    assert "was correct, is rejected" in difference(before, rejected(KEYS[0], RELU))
+    assert "source" in difference(before, timed(KEYS[0], 1.5, SKIPPED))
+
+
+def test_the_rows_that_most_need_a_second_look_are_those_in_quarantine_and_the_fastest(recorded):
+    waiting = timed(KEYS[1], 9.0, status=Status.QUARANTINED, evidence={"violation": "ClocksDisagree"})
+    rows = (timed(KEYS[0], 2.0), waiting, timed(KernelKey(1, 20), 3.0))
+    facts = dict.fromkeys(("submission_sha256", "evaluator_version", "started_at", "finished_at"), "")
+    here = {"here": Environment(device="CPU", gpu="CPU")}
+    result = ResultFile(
+        entry="e", gpu="CPU", sizes="reduced", profile="ranked", environments=here, rows=rows, **facts
+    )
+    assert choose(result, top=1) == [KEYS[1], KernelKey(1, 20)]
+
+
+def test_a_counter_example_is_shown_again_with_the_values_of_both_sides(recorded):
+    shown = run("replay", recorded, str(KEYS[1]))
+    assert shown.exit_code == 0, shown.output
+    assert "again at index 3: expected" in shown.output
+
+
+def test_a_row_without_a_counter_example_cannot_be_replayed(recorded):
+    shown = run("replay", recorded, str(KEYS[0]))
+    assert shown.exit_code == 1 and "no counter-example" in shown.output
+
+
+def test_an_audit_says_which_rows_hold_in_a_fresh_process_with_new_seeds(recorded):
+    audited = run("audit", recorded, "--keys", str(KEYS[1]))
+    assert f"{KEYS[1]}: holds" in audited.output, audited.output
+    assert audited.exit_code == 0
+
+
+def test_an_audit_of_a_kernel_without_a_row_does_not_start(recorded):
+    audited = run("audit", recorded, "--keys", "level_1_problem_19_sample_7")
+    assert audited.exit_code == 2
+
+
+def test_a_copy_under_other_names_is_told_and_another_kernel_is_not():
+    original = (CORPUS / "twin_cumprod.py").read_text("utf-8")
+    copy = (CORPUS / "e86_copy.py").read_text("utf-8")
+    other = (CORPUS / "e42_truncated.py").read_text("utf-8")
+    assert structure_sha256(original) == structure_sha256(copy) != structure_sha256(other)
+    key = KernelKey(1, 90)
+    found = copies([("first", key, original), ("second", key, copy), ("third", key, other)])
+    assert found == [[("first", key), ("second", key)]]
+    assert copies([("first", key, original), ("first", KernelKey(1, 90, 1), copy)]) == []
+
+
+def test_a_source_that_does_not_parse_has_a_digest_all_the_same():
+    assert structure_sha256("def (") == structure_sha256("def (") != structure_sha256("def [")
