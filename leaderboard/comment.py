@@ -275,7 +275,7 @@ def _logs(outcome: Outcome, links: Mapping[str, str]) -> str:
         for row in failed
         if row.failure is not None
     ]
-    return _details(f"Messages of the first {len(blocks)} failures", "\n\n".join(blocks)) if blocks else ""
+    return _details("Messages of the first failures", "\n\n".join(blocks)) if blocks else ""
 
 
 def _details(title: str, body: str) -> str:
