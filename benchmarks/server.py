@@ -195,6 +195,7 @@ def _machine() -> dict[str, object]:
     return {
         "device": "CPU",
         "cores": os.cpu_count(),
+        "load_average": [round(load, 1) for load in os.getloadavg()],
         "machine": platform.machine(),
         "python": platform.python_version(),
         "evaluator_version": EVALUATOR_VERSION,

@@ -43,6 +43,7 @@ def run(tmp_path, outputs, **options):
     return log
 
 
+@pytest.mark.timeout(900)
 def test_a_right_and_a_wrong_kernel_get_their_scores(tmp_path):
     log = run(tmp_path, [RELU, RELU], problem_ids=[19, 21], p=0.0001, timing_method="cuda_event")
     found = scores(log)

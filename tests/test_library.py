@@ -5,6 +5,7 @@ import io
 import re
 import sys
 
+import pytest
 from test_serve import serving
 
 from leaderboard.serve.workers import COMMAND
@@ -12,6 +13,7 @@ from leaderboard.serve.workers import COMMAND
 BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
 
+@pytest.mark.timeout(900)
 def test_every_example_of_the_page_runs_and_prints_what_it_says(repository, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (repository / "docs/library.md").read_text("utf-8")

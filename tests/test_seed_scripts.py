@@ -30,6 +30,7 @@ def script(repository, folder, name, *arguments):
     return done
 
 
+@pytest.mark.timeout(900)
 def test_the_walk_through_command_by_command(tmp_path, repository):
     chosen = {1: "(19,20)", 2: "(40,40)", 3: "(1,1)"}
     server = CannedModel(copy_of_the_reference)
@@ -49,7 +50,7 @@ def test_the_walk_through_command_by_command(tmp_path, repository):
         done = script(
             *(repository, tmp_path, "eval_from_generations"),
             *("dataset_src=local", f"level={level}", f"run_name=run_level{level}", "device=cpu"),
-            *("num_correct_trials=2", "timeout=120"),
+            *("num_correct_trials=1", "timeout=120"),
         )
         assert 0 == done.returncode, done.stderr + done.stdout
         done = script(
@@ -60,7 +61,7 @@ def test_the_walk_through_command_by_command(tmp_path, repository):
         assert 0 == done.returncode, done.stderr
     results = json.loads((tmp_path / "runs/run_level1/eval_results.json").read_text())
     firsts = {problem: items[0] for problem, items in results.items()}
-    assert {"19": "(2 / 2)", "20": "(2 / 2)"} == {
+    assert {"19": "(1 / 1)", "20": "(1 / 1)"} == {
         problem: item["metadata"]["correctness_trials"] for problem, item in firsts.items()
     }
     # A machine that is busy with other things makes the evaluator doubt its clock: that is no wrong verdict.
@@ -109,6 +110,7 @@ def test_one_kernel_is_checked_against_a_reference_of_one_s_own(tmp_path, reposi
     (tmp_path / "right.py").write_text(kernel)
     (tmp_path / "wrong.py").write_text(kernel.replace("x * 2", "x * 3"))
     options = ["ref_origin=local", "ref_arch_src_path=reference.py", "device=cpu", "num_correct_trials=2"]
+    options.append("measure_performance=False")
     right = script(repository, tmp_path, "run_and_check", *options, "kernel_src_path=right.py")
     wrong = script(repository, tmp_path, "run_and_check", *options, "kernel_src_path=wrong.py")
     assert (0, True) == (right.returncode, "status: correct" in right.stdout), right.stdout + right.stderr

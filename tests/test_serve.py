@@ -177,6 +177,7 @@ def test_the_server_is_not_open_to_the_world_without_a_key():
     assert (2, True) == (done.returncode, "KBL_API_KEY must be set" in done.stderr), done.stderr
 
 
+@pytest.mark.timeout(900)
 def test_good_hanging_and_crashing_kernels_side_by_side(tmp_path, repository):
     out = tmp_path / "server.json"
     command = [
