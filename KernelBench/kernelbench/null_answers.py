@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 _SAMPLE = 1 << 20
+_FEW = 8
+"""Along a shorter axis one row is too much of the work to be trivial."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +52,14 @@ def previous(scene: Scene) -> torch.Tensor:
 
 def first_row(scene: Scene) -> torch.Tensor | None:
     """The first row of the output, for all rows."""
-    return scene.expected[:1].expand_as(scene.expected) if scene.expected.dim() > 0 else None
+    shape = scene.expected.shape
+    return scene.expected[:1].expand_as(scene.expected) if shape and shape[0] >= _FEW else None
 
 
 def first_column(scene: Scene) -> torch.Tensor | None:
     """The first element along the last axis, for all of that axis."""
-    return scene.expected[..., :1].expand_as(scene.expected) if scene.expected.dim() > 1 else None
+    shape = scene.expected.shape
+    return scene.expected[..., :1].expand_as(scene.expected) if shape and shape[-1] >= _FEW else None
 
 
 def one_part(scene: Scene) -> torch.Tensor | None:
