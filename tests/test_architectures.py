@@ -13,6 +13,7 @@ from kernelbench.architectures import (
     device_vendor,
 )
 from kernelbench.devices import amd_names, device_names
+from kernelbench.figures import gpu_model
 from kernelbench.sources import Backend, recognise
 
 from leaderboard.prompts import EXAMPLES, backends, gpu_names
@@ -105,3 +106,10 @@ def test_a_machine_with_amd_s_tool_alone_has_its_devices(tmp_path, monkeypatch):
 def test_a_machine_without_any_tool_has_no_devices(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert [] == device_names()
+
+
+@pytest.mark.parametrize(
+    ("device", "model"), [("AMD Instinct MI300X OAM", "MI300X"), ("AMD Instinct MI355X", "MI355X")]
+)
+def test_a_board_of_an_amd_device_is_named_by_its_model(device, model):
+    assert model == gpu_model(device)

@@ -6,6 +6,7 @@ Reads `figures.json`. The figures flag results for a second look; they never rej
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,9 @@ from typing import Any, Literal
 from kernelbench.problems import DEFAULT_ROOT
 
 Precision = Literal["fp32", "fp16", "bf16"]
+
+_MAKERS = ("nvidia", "amd", "instinct", "geforce")
+_NOT_MODEL = re.compile(r"(?i)\d+gb|hbm\w*|sxm\d*|graphics|oam")
 
 SLACK = 0.8
 """The share of the counted time that makes the floor, so that an honest kernel stays above it."""
@@ -62,7 +66,8 @@ def gpu_model(device_name: str) -> str:
     for model, gpu in gpus().items():
         if device_name in gpu.device_names:
             return model
-    return "-".join(device_name.removeprefix("NVIDIA ").split())
+    words = [word for word in re.split(r"[\s/]+", device_name) if word.lower() not in _MAKERS]
+    return "-".join(word for word in words if not _NOT_MODEL.fullmatch(word)) or device_name
 
 
 def problem_figures(level: int, problem_id: int) -> ProblemFigures | None:
