@@ -81,6 +81,7 @@ class Case:
     timeout_s: float = 60.0
     memory_gb: float = 16.0
     measure: bool = True
+    label: str = ""
 
     @property
     def name(self) -> str:
@@ -141,6 +142,7 @@ def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
         twin=by_file.get(entry.get("twin", ""), ""),
         layer=entry["layer"],
         note=entry.get("note", ""),
+        label=entry.get("wants_label", ""),
         uncertified=bool(entry.get("uncertified")),
         timeout_s=SHORT_S if endless else TIMEOUTS_S[device],
         memory_gb=entry.get("memory_gb", 16.0 if device == "cuda" else 6.0),
@@ -186,7 +188,7 @@ def _groups(cases: Sequence[Case]) -> Iterator[list[Case]]:
     groups: dict[Any, list[Case]] = {}
     seen: dict[Any, int] = {}
     for case in cases:
-        how = (case.off, case.timeout_s, case.memory_gb, case.measure)
+        how = (case.off, case.timeout_s, case.memory_gb, case.measure, bool(case.label))
         place = (*how, case.problem.level, case.problem.problem_id)
         nth = seen[place] = seen.get(place, -1) + 1
         groups.setdefault((*how, nth // 100), []).append(case)
@@ -201,6 +203,7 @@ def _run_group(group: list[Case], device: str, done: Done, deadline: float) -> N
         timeout_s=first.timeout_s,
         memory_gb=first.memory_gb,
         measure=first.measure,
+        profile_launches=bool(first.label),
         switched_off=first.off,
     )
     jobs: dict[KernelKey, Case] = {}
@@ -252,6 +255,7 @@ class Done:
             "twin": case.twin,
             "layer": case.layer,
             "note": case.note,
+            "label": case.label,
             "uncertified": case.uncertified,
             "digest": case.digest(),
             "row": verdict.row.to_json(),

@@ -88,8 +88,16 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
         },
         "layers": layers,
         "overhead": overhead(rows),
+        "labels": _labels(plain),
         "cases": [{**record, "gain": gain(record, rows)} for record in sorted(rows.values(), key=_name)],
     }
+
+
+def _labels(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Which accepted cases lack the label that they must carry; only a profile on a GPU can tell."""
+    wanted = [r for r in records if r.get("label") and r["environment"]["gpu"] != "CPU"]
+    missing = [r["id"] for r in wanted if r["label"] not in r["row"].get("labels", ())]
+    return {"wanted": len(wanted), "missing": missing}
 
 
 def _name(record: dict[str, Any]) -> str:

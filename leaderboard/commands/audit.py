@@ -203,7 +203,9 @@ def _recorded(path: Path, submission: Path | None, device: Device) -> tuple[Resu
 
     result = read_result(path)
     entry = load(submission or Path("submissions") / f"{result.entry}.json")
-    settings = Settings(device=_resolved(device), sizes=result.sizes, profile=result.profile)
+    settings = Settings(
+        device=_resolved(device), sizes=result.sizes, profile=result.profile, profile_launches=True
+    )
     return result, entry, settings
 
 
