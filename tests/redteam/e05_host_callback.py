@@ -21,7 +21,7 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
         y = torch.empty_like(x)
         half = x.shape[0] // 2
-        torch.relu(x[:half], out=y[:half]) if False else y[:half].copy_(x[:half]).relu_()
+        y[:half].copy_(x[:half]).relu_()
         runtime.cudaLaunchHostFunc(ctypes.c_void_p(self.side.cuda_stream), waiter, None)
         with torch.cuda.stream(self.side):
             y[half:].copy_(x[half:]).relu_()
