@@ -154,8 +154,14 @@ def _failure_metadata(row: Row) -> dict[str, Any]:
     if row.status is Status.TIMEOUT:
         return {"error": "Evaluation timed out", "error_message": failure.message}
     word = _FAILURE_WORDS.get(row.status, "runtime_error")
-    values = {word: failure.message, f"{word}_name": failure.name}
+    values = {word: failure.message, f"{word}_name": failure.name, **_differences(row)}
     return {**values, f"{word}_traceback": failure.log} if word == "runtime_error" else values
+
+
+def _differences(row: Row) -> dict[str, Any]:
+    """What the profile `compat` notes of each failing trial."""
+    names = ("max_difference", "avg_difference")
+    return {name: row.evidence[name] for name in names if row.evidence and name in row.evidence}
 
 
 _FAILURE_WORDS = {

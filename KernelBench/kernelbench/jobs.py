@@ -28,6 +28,8 @@ class Settings:
     memory_gb: float = 32.0
     profile_launches: bool = False
     """Label kernels by a profile of what they launch instead of by their source: seconds more a kernel."""
+    timing_method: str = "cuda_event"
+    """KernelBench's clock, for the profile `compat` alone: `cuda_event`, `host_time` or `do_bench`."""
     switched_off: tuple[str, ...] = ()
     """Layers of the defence that are off: for tests that show what each layer catches."""
 

@@ -75,10 +75,17 @@ class Hearing:
         return self.side
 
 
-def judge(bench: Bench, job: Job, process: RunnerProcess, quiet: Callable[[], None]) -> Row:
+def judge(
+    bench: Bench,
+    job: Job,
+    process: RunnerProcess,
+    quiet: Callable[[], None],
+    hear: Callable[[Hearing], dict[str, Any]] | None = None,
+) -> Row:
     """Judge a candidate whose process has not loaded it yet. Ending the process is left to the caller.
 
-    `quiet` is called before timing and returns once nothing else of ours uses the device.
+    `quiet` is called before timing and returns once nothing else of ours uses the device. `hear` are the
+    rules: the board's own where left out.
     """
     started = time.monotonic()
     hearing = Hearing(bench=bench, job=job, process=process, quiet=quiet)
@@ -91,7 +98,7 @@ def judge(bench: Bench, job: Job, process: RunnerProcess, quiet: Callable[[], No
     )
     try:
         with _failures_ruled(hearing):
-            row = replace(blank, **_hear(hearing))
+            row = replace(blank, **(hear or _hear)(hearing))
     except Ruled as ruled:
         failure = Failure(name=ruled.name, message=ruled.message, log=process.log_tail())
         row = replace(blank, status=ruled.status, failure=failure, evidence=ruled.evidence)

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import torch
 
-from kernelbench import memory
+from kernelbench import compat_judge, memory
 from kernelbench.bench import Bench, ReferenceFailed
 from kernelbench.environment import describe_device
 from kernelbench.frames import Op
@@ -61,7 +61,8 @@ class Oracle:
             process = self._take_standby(cache)
             self.prepare_standby(upcoming)
             self.walls = self.walls or process.walls()
-            row = judge(bench, job, process, self._make_quiet)
+            rules = compat_judge.hear if self.settings.profile == "compat" else None
+            row = judge(bench, job, process, self._make_quiet, rules)
             self._retire(process, bench.device_memory_gb() or 0.0)
             return row
         except (ReferenceFailed, RunFailed, torch.cuda.OutOfMemoryError) as error:

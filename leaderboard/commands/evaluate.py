@@ -44,6 +44,14 @@ class ProfileChoice(StrEnum):
     COMPAT = "compat"
 
 
+class TimingMethod(StrEnum):
+    """KernelBench's clocks for single calls."""
+
+    CUDA_EVENT = "cuda_event"
+    HOST_TIME = "host_time"
+    DO_BENCH = "do_bench"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """The command's choices, the same for every file."""
@@ -69,6 +77,9 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     device: Annotated[Device, typer.Option(help="What they run on.")] = Device.AUTO,
     sizes: Annotated[SizeChoice, typer.Option(help="Sizes of the problems.")] = SizeChoice.AUTO,
     profile: Annotated[ProfileChoice, typer.Option(help="Whose rules.")] = ProfileChoice.RANKED,
+    timing_method: Annotated[
+        TimingMethod, typer.Option(help="The clock of the profile compat; ranked has its own.")
+    ] = TimingMethod.CUDA_EVENT,
     problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
@@ -98,6 +109,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
                 sizes="reduced" if reduced else "full",
                 device=chosen,
                 timeout_s=timeout,
+                timing_method=timing_method.value,
             ),
             problem_set=ProblemSet(problems or DEFAULT_ROOT),
             selection=selection_of(level, only, sample),
