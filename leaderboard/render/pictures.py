@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 SIZE = (1200, 630)
 SITE_PICTURE = "pictures/site.png"
-_INK, _GREY, _ACCENT, _RULE = 120, 60, 200, 210
+_INK, _GREY, _ACCENT, _RULE = 11, 7, 14, 15
+"""Places in a palette of sixteen, four bits a pixel; the edges of letters lie between 0 and ink."""
 _PAPER_RGB, _INK_RGB = (252, 252, 250), (24, 26, 31)
 _ACCENT_RGB, _RULE_RGB = (11, 107, 99), (221, 222, 217)
 
@@ -94,14 +95,14 @@ def _coloured(picture: object) -> bytes:
     indexed = Image.frombytes("P", picture.size, picture.tobytes())
     indexed.putpalette(_palette())
     stream = io.BytesIO()
-    indexed.save(stream, "PNG", compress_level=1)
+    indexed.save(stream, "PNG", compress_level=1, bits=4)
     return stream.getvalue()
 
 
 @lru_cache
 def _palette() -> bytes:
     colours = []
-    for index in range(256):
+    for index in range(16):
         share = min(index / _INK, 1.0)
         colours.append(tuple(round(p + (i - p) * share) for p, i in zip(_PAPER_RGB, _INK_RGB, strict=True)))
     colours[_ACCENT], colours[_RULE] = _ACCENT_RGB, _RULE_RGB
