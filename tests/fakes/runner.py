@@ -225,10 +225,8 @@ class Runner:
         return True
 
     def _check_out(self, work: Path, ref: str) -> None:
-        subprocess.run(["git", "clone", "-q", str(self.host.git_dir), str(work)], check=True)
-        subprocess.run(
-            ["git", "-C", str(work), "fetch", "-q", "origin", "+refs/pull/*:refs/pull/*"], check=True
-        )
+        clone = ["git", "clone", "-q", "--shared", "--no-checkout", str(self.host.git_dir), str(work)]
+        subprocess.run(clone, check=True)  # shared, so that a pull request's commit is at hand too
         subprocess.run(["git", "-C", str(work), "checkout", "-q", ref], check=True)
 
     def _run_command(self, run, step, made, context, place) -> bool:
