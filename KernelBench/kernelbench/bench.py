@@ -11,7 +11,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -161,11 +161,11 @@ class Bench:
         """
         if distribution not in self.floors:
             seed = secrets.randbits(60)
-            self.put(0, self.source.draw(seed, distribution))
+            self.put(0, lambda: self.source.draw(seed, distribution))
             expected = [tensor.clone() for tensor in self.expect(0, seed)]
             strict = self.expect(0, seed, strict=True)
             moved = [self.worst(expected, strict, distribution)]
-            self.put(0, self.source.draw(seed, distribution, nudge=True))
+            self.put(0, lambda: self.source.draw(seed, distribution, nudge=True))
             moved.append(self.worst(expected, self.expect(0, seed), distribution))
             self.floors[distribution] = max(moved)
         return self.floors[distribution]
@@ -181,15 +181,18 @@ class Bench:
         pairs = zip(expected, found, strict=True)
         return max(compare.compare(e, f, self.tolerance(e, distribution)).worst for e, f in pairs)
 
-    def put(self, at: int, values: list[Any], *, secretly: bool = False) -> None:
-        """Write an input set to both sides; `secretly`, to the oracle's own copy alone."""
-        for offset, leaf, value in zip(self._offsets(at), self.source.leaves, values, strict=True):
-            if leaf.dtype is not None:
-                self.masters.view(offset, leaf.dtype, leaf.shape).copy_(value)
+    def put(self, at: int, draw: Callable[[], list[Any]], *, secretly: bool = False) -> None:
+        """Draw an input set and keep it; unless `secretly`, show it to both sides."""
+        self.drawn[at] = []  # the memory is needed for the next
+        self.drawn[at] = draw()
         if not secretly:
-            span = slice(at * self._input_bytes, (at + 1) * self._input_bytes)
             for buffers in (self.reference.buffers, self.candidate_buffers):
-                buffers["inputs"].tensor[span].copy_(self.masters.tensor[span])
+                self._write(buffers["inputs"], at)
+
+    def _write(self, arena: memory.SharedBuffer, at: int) -> None:
+        for offset, leaf, value in zip(self._offsets(at), self.source.leaves, self.drawn[at], strict=True):
+            if leaf.dtype is not None:
+                arena.view(offset, leaf.dtype, leaf.shape).copy_(value)
 
     def scramble(self, side: Side) -> None:
         """Overwrite a side's inputs, so that nothing can be computed from them any more."""
@@ -214,10 +217,8 @@ class Bench:
         arena = side.buffers["inputs"]
         arena.refresh()
         return any(
-            not _same_bits(
-                self.masters.view(o, leaf.dtype, leaf.shape), arena.view(o, leaf.dtype, leaf.shape)
-            )
-            for o, leaf in zip(self._offsets(at), self.source.leaves, strict=True)
+            not _same_bits(value.contiguous(), arena.view(offset, leaf.dtype, leaf.shape))
+            for offset, leaf, value in zip(self._offsets(at), self.source.leaves, self.drawn[at], strict=True)
             if leaf.dtype is not None
         )
 
@@ -279,8 +280,7 @@ class Bench:
         """
         arena = side.buffers["inputs"]
         for at in order:
-            span = slice(at * self._input_bytes, (at + 1) * self._input_bytes)
-            arena.tensor[span].copy_(self.masters.tensor[span])
+            self._write(arena, at)
         arena.publish()
         if self.device == "cuda":
             self._flushed = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_()
@@ -299,11 +299,11 @@ class Bench:
             torch.cuda.synchronize()
 
     def close(self) -> None:
-        """Give back the buffers and whatever the reference holds."""
-        self.ask_reference(Op.FREE, everything=True)
+        """Give back the buffers; ending the reference's process is left to whoever started it."""
         for buffer in [*self.reference.buffers.values(), *self.candidate_buffers.values()]:
             buffer.close()
         self.reference.buffers, self.candidate_buffers = {}, {}
+        self.drawn.clear()
         if self.device == "cuda":
             torch.cuda.empty_cache()
 
@@ -316,7 +316,7 @@ class Bench:
         seed = secrets.randbits(60)
         # Signed inputs show what happens to inputs in place; upstream's are often left as they are.
         telling = "signed" if "signed" in self.source.distributions() else "upstream"
-        self.put(0, self.source.draw(seed, telling))
+        self.put(0, lambda: self.source.draw(seed, telling))
         self.reference.buffers["inputs"].publish()
         self.settle()
         reply = self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
@@ -329,7 +329,7 @@ class Bench:
         self.aliases = self.mutates or self._reference_aliases(seed)
         self._choose_sets(self.measure_alone())
         for at in range(self.sets):
-            self.put(at, self.source.draw(secrets.randbits(60)))
+            self.put(at, lambda: self.source.draw(secrets.randbits(60)))
         self.alone_ms = self.measure_alone()
 
     def _reference_aliases(self, seed: int) -> bool:
@@ -356,8 +356,7 @@ class Bench:
         sizes = [leaf.nbytes for leaf in self.source.leaves]
         self._leaf_offsets, self._input_bytes = memory.layout(sizes)
         self._share("inputs", self._input_bytes * self.sets)
-        room = torch.empty(self._input_bytes * self.sets, dtype=torch.uint8, device=self.device)
-        self.masters = memory.SharedBuffer(room, -1)
+        self.drawn: list[list[Any]] = [[] for _ in range(self.sets)]
 
     def _offsets(self, at: int) -> list[int]:
         return [at * self._input_bytes + offset for offset in self._leaf_offsets]

@@ -94,7 +94,7 @@ def _trial(hearing: Hearing, seed: int, differences: _Differences) -> bool:
 def _put_inputs(bench: Bench, seed: int) -> None:
     """Draw inputs on the CPU, as KernelBench does, and move them."""
     torch.manual_seed(seed)
-    bench.put(0, bench.source.module.get_inputs())
+    bench.put(0, bench.source.module.get_inputs)
 
 
 def _check_claims(bench: Bench, reply: Reply) -> None:

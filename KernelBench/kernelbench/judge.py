@@ -220,7 +220,7 @@ def _affine_trial(hearing: Hearing) -> None:
 def _trial(hearing: Hearing, distribution: str, seed: int) -> None:
     """One forward call of each side on the same fresh inputs."""
     bench, side = hearing.bench, hearing.require_side()
-    bench.put(0, bench.source.draw(seed, distribution))
+    bench.put(0, lambda: bench.source.draw(seed, distribution))
     call_seed = secrets.randbits(60)
     expected = bench.expect(0, call_seed)
     if distribution not in ("plain", "upstream") and any(compare.has_non_finite(t) for t in expected):
@@ -348,7 +348,7 @@ def _census(hearing: Hearing) -> tuple[str, ...]:
     bench = hearing.bench
     if bench.device != "cuda" or not bench.settings.profile_launches:
         return census.labels_from_source(hearing.job.source)
-    bench.put(0, bench.source.draw(secrets.randbits(60)))
+    bench.put(0, lambda: bench.source.draw(secrets.randbits(60)))
     hearing.require_side().buffers["inputs"].publish()
     bench.settle()
     try:

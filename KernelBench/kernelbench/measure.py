@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
 """How much less than the oracle's a claim may be before a person should look; a CPU is shared with others."""
 
 SLOWED_SHARE = 0.25
-DEFERRED_MS = 0.05
+DEFERRED_MS, DEFERRED_SHARE = 0.05, 0.03
 SNAPSHOT_BYTES = 4 << 30
 BENT_SETS, FEW_SETS = 2, 8
 """So many timed inputs a round are not upstream's; with few sets one, and with one in two rounds of three."""
@@ -274,6 +275,8 @@ def _verify(
     Work put off is seen either in each delivery (done when asked for) or in the first one (not yet done).
     """
     late: list[float] = []
+    if kept:
+        bench.scramble(bench.reference)  # so that both sides deliver in the same circumstances
     for each in kept:
         ours = _deliver(bench, bench.reference, each.index, REFERENCE_TIMEOUT_S)
         late.append(each.delivery_ms - ours)
@@ -297,7 +300,7 @@ def _refill(bench: Bench, distributions: Sequence[str]) -> list[tuple[int, str]]
     """Fresh inputs for every set, not yet shown to anybody; give each one's seed and distribution."""
     drawn = [(secrets.randbits(60), distribution) for distribution in distributions]
     for at, (seed, distribution) in enumerate(drawn):
-        bench.put(at, bench.source.draw(seed, distribution), secretly=True)
+        bench.put(at, partial(bench.source.draw, seed, distribution), secretly=True)
     return drawn
 
 
@@ -330,7 +333,7 @@ def _charge_deferred(found: Measurement) -> None:
     if len(found.lateness_ms) < pairing.MIN_ROUNDS:
         return
     low, _ = pairing.median_interval(found.lateness_ms)
-    if low > DEFERRED_MS:
+    if low > max(DEFERRED_MS, DEFERRED_SHARE * found.claimed_ms):
         found.deferred_ms = low
         found.labels.append("deferred-work")
 

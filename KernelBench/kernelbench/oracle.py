@@ -30,21 +30,56 @@ from kernelbench.processes import Home, RunFailed, RunnerProcess, Zygote
 from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.version import evaluator_sha256
 
-WARM_S = 120.0
+WARM_S = 60.0
 RETIRE_AT_ONCE_GB = 20.0
 _log = logging.getLogger(__name__)
 
 
+class Standby:
+    """A process that is forked and opens the device ahead of its turn; nothing submitted runs in it yet."""
+
+    def __init__(self, zygote: Zygote, *, confined: bool, cache: Path | None = None) -> None:
+        self._zygote, self._confined, self.cache = zygote, confined, cache
+        self._process = self._fork()
+        self._is_warm = False
+
+    def await_warm(self) -> RunnerProcess:
+        """Wait until the device is open; one that does not open it is replaced once."""
+        if not self._is_warm:
+            try:
+                self._process.receive(WARM_S)
+            except RunFailed as error:
+                _log.warning("a process did not open the device: %s", error)
+                self._process.end()
+                self._process = self._fork()
+                self._process.receive(WARM_S)
+            self._is_warm = True
+        return self._process
+
+    def end(self) -> None:
+        """End a process that is not needed after all."""
+        self._process.end()
+
+    def _fork(self) -> RunnerProcess:
+        process = self._zygote.fork(confined=self._confined, cache=self.cache)
+        process.send(Op.WARM)
+        return process
+
+
 class Oracle:
-    """What is kept from job to job: zygote, reference, bench, and a process that stands by."""
+    """What is kept from job to job: the zygote, the bench of a problem, and the processes that stand by.
+
+    Every problem's reference has a fresh process, as every candidate has: what a process did before shows in
+    its times.
+    """
 
     def __init__(self, settings: Settings, zygote: Zygote) -> None:
         self.settings = settings
         self.zygote = zygote
         self.fallback = settings.device == "cuda" and not handles_can_be_shared()
-        self._reference: RunnerProcess | None = None
         self._bench: Bench | None = None
-        self._standby: tuple[str, RunnerProcess, bool] | None = None
+        self._candidate: Standby | None = None
+        self._reference: Standby | None = None
         self._ending: threading.Thread | None = None
         self.walls: tuple[str, ...] = ()
 
@@ -58,15 +93,15 @@ class Oracle:
             started = time.monotonic()
             bench = self._prepare_bench(job.problem)
             _log.debug("%s bench %.3f s, %d sets", job.key, time.monotonic() - started, bench.sets)
-            process = self._take_standby(cache)
-            self.prepare_standby(upcoming)
+            process = self._take_candidate(cache)
+            self._prepare_standbys(upcoming)
             self.walls = self.walls or process.walls()
             rules = compat_judge.hear if self.settings.profile == "compat" else None
             row = judge(bench, job, process, self._make_quiet, rules)
             self._retire(process, bench.device_memory_gb() or 0.0)
             return row
         except (ReferenceFailed, RunFailed, torch.cuda.OutOfMemoryError) as error:
-            self._drop_reference()
+            self._drop_bench()
             if process is not None:
                 process.end()
             return self._blame(job, error, had_candidate=process is not None)
@@ -90,77 +125,77 @@ class Oracle:
         try:
             self._prepare_bench(problem)
         except (ReferenceFailed, torch.cuda.OutOfMemoryError):
-            self._drop_reference()
+            self._drop_bench()
             return False
         return True
-
-    def prepare_standby(self, cache: Path | None) -> None:
-        """Fork the next candidate's process and let it open the device; nothing submitted runs in it yet."""
-        if self._standby is None:
-            confined = "isolation" not in self.settings.switched_off
-            process = self.zygote.fork(confined=confined, cache=cache)
-            process.channel.ask(Op.WARM)
-            self._standby = (str(cache), process, False)
 
     def close(self) -> None:
         """End what is kept."""
         self._join_ending()
-        if self._standby is not None:
-            self._standby[1].end()
-        if self._reference is not None:
-            self._reference.end()
+        for standby in (self._candidate, self._reference):
+            if standby is not None:
+                standby.end()
+        self._drop_bench()
+
+    def _prepare_standbys(self, cache: Path | None) -> None:
+        if self._candidate is None:
+            confined = "isolation" not in self.settings.switched_off
+            self._candidate = Standby(self.zygote, confined=confined, cache=cache)
+        if self._reference is None:
+            self._reference = Standby(self.zygote, confined=False)
+
+    def _take_candidate(self, cache: Path | None) -> RunnerProcess:
+        if self._candidate is not None and self._candidate.cache != cache:
+            self._candidate.end()
+            self._candidate = None
+        self._prepare_standbys(cache)
+        if self._candidate is None:
+            raise RuntimeError("no process stands by")
+        process, self._candidate = self._candidate.await_warm(), None
+        return process
 
     def _retire(self, process: RunnerProcess, device_memory_gb: float) -> None:
-        """End a candidate: beside the preparations for the next, unless it holds memory that those need."""
+        """End a process: beside the preparations for the next, unless it holds memory that those need."""
+        self._join_ending()
         self._ending = threading.Thread(target=process.end)
         self._ending.start()
         if device_memory_gb > RETIRE_AT_ONCE_GB:
             self._ending.join()
 
     def _make_quiet(self) -> None:
-        """Wait until nothing of ours uses the device: the last process is gone, the next is warm."""
+        """Wait until nothing of ours uses the device: the last processes are gone, the next are warm."""
         self._join_ending()
-        self._await_standby()
+        for standby in (self._candidate, self._reference):
+            if standby is not None:
+                standby.await_warm()
 
     def _join_ending(self) -> None:
         if self._ending is not None:
             self._ending.join()
-
-    def _await_standby(self) -> None:
-        if self._standby is not None and not self._standby[2]:
-            cache, process, _ = self._standby
-            process.receive(WARM_S)
-            self._standby = (cache, process, True)
-
-    def _take_standby(self, cache: Path | None) -> RunnerProcess:
-        if self._standby is not None and self._standby[0] != str(cache):
-            self._standby[1].end()
-            self._standby = None
-        self.prepare_standby(cache)
-        self._await_standby()
-        if self._standby is None:
-            raise RuntimeError("no process stands by")
-        process, self._standby = self._standby[1], None
-        return process
 
     def _prepare_bench(self, problem: Problem) -> Bench:
         if self._bench is not None and self._bench.problem.sha256 == problem.sha256:
             return self._bench
         if self._bench is not None:
             bench, self._bench = self._bench, None
+            held_gb = bench.device_memory_gb() or 0.0
             bench.close()
-        if self._reference is None:
-            self._reference = self.zygote.fork(confined=False)
-            self._reference.ask(Op.WARM, WARM_S)
-        self._bench = Bench(problem, self.settings, self._reference, fallback=self.fallback)
+            self._retire(bench.reference.process, held_gb)
+        standby, self._reference = self._reference or Standby(self.zygote, confined=False), None
+        reference = standby.await_warm()
+        try:
+            self._bench = Bench(problem, self.settings, reference, fallback=self.fallback)
+        except (ReferenceFailed, torch.cuda.OutOfMemoryError):
+            reference.end()
+            raise
         return self._bench
 
-    def _drop_reference(self) -> None:
-        self._bench = None
-        if self._reference is not None:
-            self._reference.end()
-            self._reference = None
-        if self.settings.device == "cuda":
+    def _drop_bench(self) -> None:
+        if self._bench is not None:
+            bench, self._bench = self._bench, None
+            bench.close()
+            bench.reference.process.end()
+        elif self.settings.device == "cuda":
             torch.cuda.empty_cache()
 
 

@@ -55,7 +55,7 @@ def replay(job: Job, settings: Settings, example: Mapping[str, Any]) -> Replay:
             side = bench.admit(candidate, settings.timeout_s)
             candidate.ask(Op.CONSTRUCT, settings.timeout_s, **bench.construction())
             bench.align(side, settings.timeout_s)
-            bench.put(0, bench.source.draw(example["seed"], example["distribution"]))
+            bench.put(0, lambda: bench.source.draw(example["seed"], example["distribution"]))
             call_seed = example.get("call_seed", 0)
             right = [tensor.clone() for tensor in bench.expect(0, call_seed)]
             side.buffers["inputs"].publish()
