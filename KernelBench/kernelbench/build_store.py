@@ -48,8 +48,12 @@ class Store:
             with contextlib.suppress(PermissionError):
                 folder.chmod(0o711)
         for left in (self.root / "work").iterdir():  # by builds whose builder was killed
-            if time.time() - left.stat().st_mtime > _STALE_S:
-                shutil.rmtree(left, ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):  # builds beside this one come and go
+                if time.time() - left.stat().st_mtime > _STALE_S:
+                    if left.is_dir():
+                        shutil.rmtree(left, ignore_errors=True)
+                    else:
+                        left.unlink()
 
     def folder(self, name: str) -> Path:
         """Where the finished build of that name lies, or will lie."""
