@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from kernelbench.figures import gpu_model
 from kernelbench.rows import Environment
 
 
@@ -30,21 +31,6 @@ def describe_device(device: str, walls: tuple[str, ...], *, shared: bool) -> Env
         host=f"{platform.system()} {platform.release()}, {os.cpu_count()} processors",
         isolation=tuple(sorted({*walls, *memory})),
     )
-
-
-def gpu_model(device_name: str) -> str:
-    """Give the board's short name of a device: `NVIDIA H100 80GB HBM3` is an `H100`, its PCIe kin is not.
-
-    >>> gpu_model("NVIDIA H200"), gpu_model("NVIDIA H100 PCIe"), gpu_model("AMD Instinct MI300X")
-    ('H200', 'H100-PCIe', 'MI300X')
-    """
-    words = [
-        w
-        for w in re.split(r"[\s/]+", device_name)
-        if w.lower() not in ("nvidia", "amd", "instinct", "geforce")
-    ]
-    kept = [w for w in words if not re.fullmatch(r"(?i)\d+gb|hbm\w*|sxm\d*|graphics|oam", w)]
-    return "-".join(kept) or device_name
 
 
 @cache
