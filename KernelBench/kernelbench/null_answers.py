@@ -42,7 +42,7 @@ def ones(scene: Scene) -> torch.Tensor:
 
 def mean(scene: Scene) -> torch.Tensor:
     """The average of an earlier output."""
-    return torch.full_like(scene.expected, float(scene.earlier.double().mean()))
+    return torch.full_like(scene.expected, float(scene.earlier.mean(dtype=torch.float64)))
 
 
 def previous(scene: Scene) -> torch.Tensor:
