@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from functools import reduce
 from importlib import import_module
@@ -31,6 +33,19 @@ def true_row(match: re.Match[str]) -> str:
     module, *path = match[1].split(".")
     value = reduce(getattr, path, import_module(f"kernelbench.{module}"))
     return f"| `{match[1]}` | {written(value)} |"
+
+
+def test_the_standings_in_the_readme_are_those_of_the_data() -> None:
+    path = ROOT / "README.md"
+    before, _, rest = path.read_text("utf-8").partition("<!-- standings -->\n")
+    shown, _, after = rest.partition("<!-- /standings -->")
+    command = [sys.executable, "-m", "leaderboard", "standings", "--gpu", "H200", "--format", "markdown"]
+    table = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    true = "\n" + "\n".join(line for line in table.splitlines() if line.startswith("|")) + "\n\n"
+    if "BLESS" in os.environ:
+        path.write_text(f"{before}<!-- standings -->\n{true}<!-- /standings -->{after}", "utf-8")
+        shown = true
+    assert true == shown, "to renew it: make bless"
 
 
 def test_the_constants_of_the_method_are_those_of_the_code() -> None:
