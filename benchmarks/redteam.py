@@ -30,7 +30,7 @@ from kernelbench.jobs import Job, Settings, Verdict  # noqa: E402
 from kernelbench.keys import KernelKey  # noqa: E402
 from kernelbench.problems import Problem, ProblemSet, read_sizes  # noqa: E402
 from kernelbench.version import evaluator_sha256  # noqa: E402
-from redteam_report import RESULTS, summary, write_document  # noqa: E402
+from redteam_report import RESULTS, dump, summary, write_document  # noqa: E402
 
 CORPUS = ROOT / "tests" / "redteam"
 LAYER_CASES = {
@@ -44,6 +44,9 @@ LAYER_CASES = {
     "floor": "x41",
 }
 """Some of the cases that each layer is there for. Only harmless ones run without walls."""
+
+LEFT_BEHIND = Path("/tmp/redteam-was-here")
+"""What two harmless cases write, to show that nothing reaches the next kernel while the walls stand."""
 
 OVERHEAD_PROBLEMS = ("1_1", "1_19", "1_47", "1_23", "2_76", "2_12", "3_5")
 
@@ -211,6 +214,8 @@ def _run_group(group: list[Case], device: str, done: Done, deadline: float) -> N
         place = (case.problem.level, case.problem.problem_id)
         sample = sum((key.level, key.problem_id) == place for key in jobs)
         jobs[KernelKey(*place, sample)] = case
+    if "isolation" in first.off:
+        LEFT_BEHIND.unlink(missing_ok=True)
     started = time.monotonic()
     wanted = [Job(key=key, source=case.source, problem=case.problem) for key, case in jobs.items()]
     for verdict in LocalEngine().run(wanted, settings):
@@ -313,7 +318,7 @@ def main() -> int:
         path = RESULTS / f"redteam-{report['environment']['gpu']}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        temporary.write_text(dump(report), "utf-8")
         temporary.replace(path)
         write_document()
         print("written", path)

@@ -89,8 +89,30 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "layers": layers,
         "overhead": overhead(rows),
         "labels": _labels(plain),
-        "cases": [{**record, "gain": gain(record, rows)} for record in sorted(rows.values(), key=_name)],
+        "cases": [_slim(record, rows) for record in sorted(rows.values(), key=_name)],
     }
+
+
+def _slim(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """A case as it is published: without what all have in common, and the log cut short."""
+    row = dict(record["row"])
+    for name in ("reference_ms", "evaluator_sha256", "kernel_sha256", "problem_sha256", "trials_asked"):
+        row.pop(name, None)
+    if "failure" in row:
+        row["failure"] = {name: str(text)[:300] for name, text in row["failure"].items() if name != "log"}
+    kept = ("name", "id", "kind", "off", "expect", "twin", "layer", "note", "label", "uncertified")
+    return {
+        **{name: record[name] for name in kept if record.get(name)},
+        "row": row,
+        "gain": gain(record, rows),
+    }
+
+
+def dump(report: dict[str, Any]) -> str:
+    """Write a report as JSON, one line a case."""
+    head = json.dumps({name: value for name, value in report.items() if name != "cases"}, indent=1)
+    cases = ",\n".join("  " + json.dumps(case) for case in report["cases"])
+    return f'{head[:-2]},\n "cases": [\n{cases}\n ]\n}}\n'
 
 
 def _labels(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
