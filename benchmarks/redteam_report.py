@@ -173,7 +173,7 @@ def _ids(report: dict[str, Any], kind: str, wanted: str) -> list[str]:
     cases = [
         case
         for case in report["cases"]
-        if not case["off"] and (case["kind"] == "exploit") == (kind == "exploit")
+        if "off" not in case and (case["kind"] == "exploit") == (kind == "exploit")
     ]
     return [case["id"] for case in cases if outcome(case) == wanted]
 
