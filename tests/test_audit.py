@@ -136,3 +136,19 @@ def test_a_copy_under_other_names_is_told_and_another_kernel_is_not():
 
 def test_a_source_that_does_not_parse_has_a_digest_all_the_same():
     assert structure_sha256("def (") == structure_sha256("def (") != structure_sha256("def [")
+
+
+def test_the_command_lists_what_two_entries_share(tmp_path):
+    original = (CORPUS / "twin_cumprod.py").read_text("utf-8")
+    copy = (CORPUS / "e86_copy.py").read_text("utf-8")
+    for name, source in (("first", original), ("second", copy), ("third", RELU)):
+        entry = {"metadata": {"display_name": name}, "kernels": {"level_1_problem_90_sample_0": source}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(entry), "utf-8")
+    listed = CliRunner().invoke(app, ["copies", "--submissions", str(tmp_path)])
+    assert listed.exit_code == 1
+    assert listed.output.split() == [
+        "first",
+        "level_1_problem_90_sample_0,",
+        "second",
+        "level_1_problem_90_sample_0",
+    ]

@@ -1,4 +1,4 @@
-"""`kbl audit`, `kbl replay`, `kbl certify`: second looks at rows, at counter-examples, and at problems."""
+"""`kbl audit`, `kbl replay`, `kbl certify`, `kbl copies`: second looks at rows, evidence, problems, sources."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command("audit")(audit_command)
     app.command("replay")(replay_command)
     app.command("certify")(certify_command)
+    app.command("copies")(copies_command)
 
 
 def audit_command(
@@ -159,6 +160,27 @@ def certify_command(
     )
     typer.echo(f"{len(entries)} problems are certified in {path}; {left} are left")
     raise typer.Exit(1 if left else 0)
+
+
+def copies_command(
+    *,
+    submissions: Annotated[Path, typer.Option(help="Folder of the submissions.")] = Path("submissions"),
+) -> None:
+    """List kernels that two entries share under whatever names. Baselines and their users are no thieves.
+
+    Exit status: 0 none, 1 some, 2 a submission cannot be read.
+    """
+    from leaderboard.audit import copies
+    from leaderboard.submission import InvalidSubmissionError, load
+
+    try:
+        entries = [load(path) for path in sorted(submissions.glob("*.json"))]
+    except (InvalidSubmissionError, OSError) as error:
+        raise _failed(error) from error
+    found = copies((entry.entry, key, text) for entry in entries for key, text in entry.kernels.items())
+    for group in found:
+        typer.echo(", ".join(f"{entry} {key}" for entry, key in group))
+    raise typer.Exit(1 if found else 0)
 
 
 def _key(problem: Problem) -> str:
