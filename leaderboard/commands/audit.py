@@ -1,4 +1,4 @@
-"""`kbl audit`, `kbl replay`, `kbl certify`, `kbl copies`: second looks at rows, evidence, problems, sources."""
+"""`kbl audit`, `kbl replay`, `kbl certify`, `kbl copies`: second looks at rows, evidence, problems, texts."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def copies_command(
     *,
     submissions: Annotated[Path, typer.Option(help="Folder of the submissions.")] = Path("submissions"),
 ) -> None:
-    """List kernels that two entries share under whatever names. Baselines and their users are no thieves.
+    """List kernels that entries share, under whatever names. People judge what that means.
 
     Exit status: 0 none, 1 some, 2 a submission cannot be read.
     """
