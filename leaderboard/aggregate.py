@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from kernelbench import scores
 from kernelbench.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey
@@ -140,7 +141,7 @@ def _standing(
 
 
 def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str]) -> Scores:
-    keys = _first_samples(levels)
+    keys = _first_samples(tuple(levels))
     rows = [entry.rows.get(key) for key in keys]
     speedups = [_speedup(row) for row in rows]
     ranked = [value for key, value in zip(keys, speedups, strict=True) if _is_ranked(key, certificates)]
@@ -164,8 +165,9 @@ def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str
     )
 
 
-def _first_samples(levels: Sequence[int]) -> list[KernelKey]:
-    return [KernelKey(level, i) for level in levels for i in range(1, PROBLEM_COUNTS[level] + 1)]
+@cache
+def _first_samples(levels: tuple[int, ...]) -> tuple[KernelKey, ...]:
+    return tuple(KernelKey(level, i) for level in levels for i in range(1, PROBLEM_COUNTS[level] + 1))
 
 
 def _speedup(row: Row | None) -> float | None:

@@ -114,6 +114,7 @@ def read(root: Path, **config: Any) -> SiteData:
         submissions=root / "submissions",
         baselines=root / "baselines",
         problems=root / "problems",
+        certificates=root / "certificates.json",
     )
     settings = {
         "base_url": "https://board.example/",

@@ -27,15 +27,19 @@ class SiteFolder:
         data = content.encode("utf-8", "replace") if isinstance(content, str) else content
         path = self.root / name
         self.kept.add(name)
-        if _says(path, data):
+        known = _content(path)
+        if known == data:
             self.unchanged += 1
             return
         if path.parent not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._made.add(path.parent)
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_bytes(data)
-        partial.replace(path)
+        if known is None:
+            path.write_bytes(data)  # nobody reads yet what was not there
+        else:
+            partial = path.with_name(f".{path.name}.partial")
+            partial.write_bytes(data)
+            partial.replace(path)
         self.written += 1
 
     def write_json(self, name: str, value: Any) -> None:
@@ -96,8 +100,8 @@ def _state_path(out: Path) -> Path:
     return out.with_name(f"{out.name}.state.json")
 
 
-def _says(path: Path, data: bytes) -> bool:
+def _content(path: Path) -> bytes | None:
     try:
-        return path.stat().st_size == len(data) and path.read_bytes() == data
+        return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None

@@ -47,6 +47,7 @@ def write_pages(site: Site) -> None:
         "trust.html",
         "trust.html",
         certified=site.data.certified,
+        problems=site.problems,
         unranked=unranked,
         rejected=rejected[:100],
         rejections=len(rejected),

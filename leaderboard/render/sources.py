@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
 _REPEATED = ("problem_sha256", "evaluator_sha256", "environment", "finished_at", "status")
 
 
-_key = lru_cache(KernelKey.parse)
+_key = cache(KernelKey.parse)
 """The same few hundred keys stand in every submission."""
 
 
@@ -64,14 +64,28 @@ class DigestedSubmission(Submission):
             digests = {_key(name): kernel_sha256(source) for name, source in kernels.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise store.StoreError(f"{path}: not a submission: {error}; kbl validate says more") from error
-        made = cls(
-            entry=path.stem,
-            sha256=hashlib.sha256(raw).hexdigest(),
-            metadata=metadata,
-            kernels=dict.fromkeys(sorted(digests), ""),
-        )
-        made.__dict__["digests"] = digests
-        return made
+        return _digested(path.stem, hashlib.sha256(raw).hexdigest(), metadata, digests)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes without the objects of keys, which every submission shares."""
+        names = {str(key): digest for key, digest in self.digests.items()}
+        return _from_names, (self.entry, self.sha256, self.metadata, names)
+
+
+def _from_names(
+    entry: str, sha256: str, metadata: Mapping[str, Any], names: Mapping[str, str]
+) -> DigestedSubmission:
+    return _digested(entry, sha256, metadata, {_key(name): digest for name, digest in names.items()})
+
+
+def _digested(
+    entry: str, sha256: str, metadata: Mapping[str, Any], digests: Mapping[KernelKey, str]
+) -> DigestedSubmission:
+    made = DigestedSubmission(
+        entry=entry, sha256=sha256, metadata=metadata, kernels=dict.fromkeys(digests, "")
+    )
+    made.__dict__["digests"] = digests
+    return made
 
 
 @dataclass(frozen=True)
