@@ -62,9 +62,8 @@ if os.fork() == 0:
 """
 
 FORKS = (
-    "for _ in range(4000):",
-    "    if os.fork() == 0:",
-    f"        os.execvp('sleep', ['sleep', '{LINGERING}'])",
+    "while True:",  # until the limit of processes ends it; spawning is quicker than forking all of torch
+    f"    os.posix_spawnp('sleep', ['sleep', '{LINGERING}'], {{}})",
 )
 
 FILL = "kept = [torch.ones(1 << 24) for _ in range(1000)]"
@@ -112,7 +111,7 @@ CASES = {
     "forged files": (kernel("return torch.zeros_like(x)", head=FORGED_FILES), "mismatch", "WrongOutput"),
     "signals to everything": (kernel("kill_all()", head=KILL), "correct", ""),
     "processes left behind": (kernel(head=LINGER), "correct", ""),
-    "a fork bomb": (kernel(*FORKS), "runtime_error out_of_memory", ""),
+    "a fork bomb": (kernel(*FORKS), "runtime_error out_of_memory", "BlockingIOError OutOfMemory"),
     "death between two frames": (
         kernel(
             "threading.Timer(0.02, os._exit, (0,)).start()",
@@ -133,11 +132,11 @@ def rows():
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_fault_gets_its_own_verdict(rows, case):
-    _, statuses, name = CASES[case]
+    _, statuses, names = CASES[case]
     row = rows[2 * list(CASES).index(case)]
     said = f"{row.status} {row.failure}"
     assert row.status in statuses.split(), said
-    assert row.failure is None if row.status == "correct" else name in row.failure.name, said
+    assert not names or row.failure.name in names.split(), said
 
 
 @pytest.mark.parametrize("case", CASES)
