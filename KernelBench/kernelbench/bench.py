@@ -39,6 +39,9 @@ _PIECE = 1 << 28
 MIN_CORES = 4
 """With fewer processor cores nobody is kept to one of them."""
 
+OWN_ERROR = 10.0
+"""More than so many tolerances is not rounding: such a reference draws random numbers, others in float64."""
+
 REFERENCE_TIMEOUT_S = 300.0
 _FLUSH_BYTES = 256 << 20
 
@@ -136,11 +139,11 @@ class Bench:
             "variant": self.variant,
         }
 
-    def expect(self, at: int, seed: int, *, strict: bool = False) -> list[torch.Tensor]:
+    def expect(self, at: int, seed: int, *, strict: bool = False, exact: bool = False) -> list[torch.Tensor]:
         """Run the reference on an input set; give views of its outputs, good until it runs again."""
         self.reference.buffers["inputs"].publish()
         self.settle()
-        self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict)
+        self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict, exact=exact)
         self.ask_reference(Op.DELIVER, index=0, offsets=self.output_offsets)
         return self.read_outputs(self.reference)
 
@@ -157,7 +160,7 @@ class Bench:
     def floor(self, distribution: str) -> float:
         """How far rounding alone moves the reference, as a share of the tolerance: measured once, when asked.
 
-        Two probes: the same inputs without TF32, and the inputs moved by about an ulp.
+        Three probes: the same inputs without TF32, in float64, and moved by about an ulp.
         """
         if distribution not in self.floors:
             seed = secrets.randbits(60)
@@ -165,10 +168,20 @@ class Bench:
             expected = [tensor.clone() for tensor in self.expect(0, seed)]
             strict = self.expect(0, seed, strict=True)
             moved = [self.worst(expected, strict, distribution)]
+            moved.append(self._own_error(expected, seed, distribution))
             self.put(0, lambda: self.source.draw(seed, distribution, nudge=True))
             moved.append(self.worst(expected, self.expect(0, seed), distribution))
             self.floors[distribution] = max(moved)
         return self.floors[distribution]
+
+    def _own_error(self, expected: list[torch.Tensor], seed: int, distribution: str) -> float:
+        """How far the reference itself is from float64; 0 where it cannot be run so, or draws otherwise."""
+        try:
+            exact = self.expect(0, seed, exact=True)
+        except ReferenceFailed:
+            return 0.0
+        error = self.worst(expected, exact, distribution)
+        return error if error <= OWN_ERROR else 0.0
 
     def tolerance(self, expected: torch.Tensor, distribution: str) -> compare.Tolerance:
         """The tolerance at scale 1: KernelBench's in plain trials, relative to the output elsewhere."""

@@ -61,7 +61,7 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "heavy_tail": _heavy_tail,
     "large": lambda x: x.sub_(0.5).mul_(200),
     "small": lambda x: x.div_(100),
-    "near_one": lambda x: x.mul_(2e-3).add_(0.999),
+    "near_one": lambda x: x.mul_(0.5).add_(0.75),
     "rows": _rows,
     "spikes": _spikes,
     "needles": _needles,

@@ -24,6 +24,7 @@ import torch
 from kernelbench import memory, variants
 from kernelbench.census import profile
 from kernelbench.clocks import batch_clock, time_calls
+from kernelbench.exact import run_exactly
 from kernelbench.frames import DTYPES, Channel, ChannelClosed, Leaf, Op, Reply
 
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -41,6 +42,7 @@ class Runner:
         self.device = device
         self.module: ModuleType | None = None
         self.model: torch.nn.Module | None = None
+        self.dtype = torch.float32
         self.buffers: dict[str, memory.SharedBuffer] = {}
         self.sets: list[list[Any]] = []
         self.outputs: list[Any] = []
@@ -79,7 +81,8 @@ class Runner:
             arguments = init_arguments(init)
             torch.manual_seed(seed)
             model = builder(*arguments)
-        self.model = model.to(device=self.device, dtype=PRECISIONS[precision])
+        self.dtype = PRECISIONS[precision]
+        self.model = model.to(device=self.device, dtype=self.dtype)
         return Reply(op=Op.DONE)
 
     def buffer(self, name: str, nbytes: int, fallback: bool, fd: int) -> Reply:
@@ -129,13 +132,16 @@ class Runner:
         self._synchronize()
         return Reply(op=Op.DONE, text="loaded")
 
-    def call(self, at: int, seed: int, poison: int, strict: bool) -> Reply:
-        """Run one forward call; describe its outputs. `poison` is how many bytes of free memory to spoil."""
+    def call(self, at: int, seed: int, poison: int, strict: bool, exact: bool = False) -> Reply:
+        """Run one forward call; describe its outputs. `poison` is how many bytes of free memory to spoil.
+
+        `strict` leaves TF32 out; `exact` runs in float64 and rounds at the end.
+        """
         self.outputs = []
         self.buffers["inputs"].refresh()
         torch.manual_seed(seed)
         with self._poisoned(poison), _strict(strict):
-            output = self._forward(at)
+            output = self._exactly(at) if exact else self._forward(at)
             self._synchronize()
         self.outputs = [output]
         leaves, structure = flatten(output)
@@ -245,6 +251,10 @@ class Runner:
     def _forward(self, at: int) -> Any:
         with torch.no_grad():
             return self._model()(*self.sets[at])
+
+    def _exactly(self, at: int) -> Any:
+        with torch.no_grad():
+            return run_exactly(self._model(), self.sets[at], self.dtype)
 
     def _synchronize(self) -> None:
         if self.device == "cuda":
