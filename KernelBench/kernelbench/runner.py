@@ -54,6 +54,8 @@ class Runner:
         if self._extensions is not None:
             self._extensions()
             self._extensions = None
+        # Bytecode is kept by time and size alone: two problems of one length within a second would be mixed up.
+        sys.dont_write_bytecode = True
         name = f"kernel_{next(self._names)}"
         path = Path.cwd() / f"{name}.py"
         path.write_text(source, "utf-8")
