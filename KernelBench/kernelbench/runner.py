@@ -54,7 +54,7 @@ class Runner:
         if self._extensions is not None:
             self._extensions()
             self._extensions = None
-        # Bytecode is kept by time and size alone: two problems of one length within a second would be mixed up.
+        # Bytecode is matched by second and size: two problems of one length could be taken for each other.
         sys.dont_write_bytecode = True
         name = f"kernel_{next(self._names)}"
         path = Path.cwd() / f"{name}.py"
