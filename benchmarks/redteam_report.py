@@ -74,6 +74,7 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "schema_version": 1,
         "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "evaluator_sha256": evaluator_sha256(),
+        "judged_by": sorted({r["row"]["evaluator_sha256"] for r in rows.values()}),
         "environment": plain[0]["environment"] if plain else {},
         "exploits": {
             **_counts(exploits),
