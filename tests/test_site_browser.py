@@ -244,7 +244,7 @@ def test_two_kernels_are_compared_and_the_address_keeps_them(page: Any, site: st
     values = page.eval_on_selector_all("#a option", "nodes => nodes.map((node) => node.value)")
     page.select_option("#a", values[1])
     page.select_option("#b", values[2])
-    until(page, "!document.querySelector('.diff thead').textContent.includes('reference')")
+    until(page, "document.querySelector('.diff thead')?.textContent.includes('reference') === false")
     address, shown = page.url, page.inner_text(".diff")
     page.goto("about:blank")
     page.goto(address)
