@@ -27,6 +27,7 @@ from kernelbench.clocks import batch_clock, time_calls
 from kernelbench.exact import run_exactly
 from kernelbench.frames import DTYPES, Channel, ChannelClosed, Leaf, Op, Reply
 
+_PACKAGES = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.005
 _M_PERTURB = -6
@@ -323,8 +324,11 @@ def flatten(output: Any) -> tuple[list[Any], str]:
 
 
 def describe_error(error: BaseException) -> str:
-    """Say an error's name, message and where it came from, each on its own line."""
-    trail = "".join(traceback.format_exception(error)[-12:])
+    """Say an error's name, message and where it came from, each on its own line.
+
+    Results are public: our own files are named from the package on, not by this machine's folders.
+    """
+    trail = "".join(traceback.format_exception(error)[-12:]).replace(f"{_PACKAGES}{os.sep}", "")
     return f"{type(error).__module__}.{type(error).__name__}\n{str(error)[:4000]}\n{trail[-6000:]}"
 
 
