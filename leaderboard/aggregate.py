@@ -80,10 +80,6 @@ def _board(
     )
 
 
-def _order(board: Board) -> tuple[bool, bool, str]:
-    return board.sizes != "full", board.gpu != REFERENCE_GPU, board.name
-
-
 def _place(standing: Standing) -> tuple[bool, float, str]:
     return standing.rank is None, -standing.overall.deployed_speedup, standing.entry
 

@@ -334,7 +334,6 @@ class Bench:
         self.settle()
         reply = self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
         self.output_leaves, self.structure = reply.leaves, reply.text
-        self.peak_bytes = reply.count
         self.mutates = self.inputs_differ(0)
         sizes = [leaf_bytes(leaf) for leaf in self.output_leaves]
         self.output_offsets, self.output_bytes = memory.layout(sizes)

@@ -40,7 +40,6 @@ class Op(IntEnum):
     BATCH = 7
     GO = 8
     DELIVER = 9
-    FREE = 10
     WARM = 11
     TIME = 12
     CENSUS = 13

@@ -23,7 +23,6 @@ from kernelbench import sandbox
 from kernelbench.frames import Channel, ChannelClosed, Op, Overdue, ProtocolError, Reply
 
 LOG_BYTES = 8 << 10
-START_S = 120.0
 _WATCH_S = 0.25
 _KEPT_VARIABLES = (
     "PATH",

@@ -194,23 +194,6 @@ class Runner:
         slot.publish()
         return Reply(op=Op.DONE)
 
-    def free(self, everything: bool) -> Reply:
-        """Drop the outputs; with `everything` also the model, its buffers and all cached memory."""
-        self.outputs = []
-        if everything:
-            self.model, self.sets = None, []
-            for buffer in self.buffers.values():
-                buffer.close()
-            self.buffers = {}
-            if self.module is not None:
-                sys.modules.pop(self.module.__name__, None)
-                self.module = None
-            gc.collect()
-            if self.device == "cuda":
-                torch.cuda.empty_cache()
-                torch.cuda.reset_peak_memory_stats()
-        return Reply(op=Op.DONE)
-
     def warm(self) -> Reply:
         """Open the device before it is needed."""
         torch.ones(8, 8, device=self.device).matmul(torch.ones(8, 8, device=self.device))

@@ -7,7 +7,7 @@ SOURCE = """
 #include <cstdlib>
 #include <fstream>
 static int owned = [] {
-    for (auto path : {"/tmp/owned", "/var/tmp/owned", "/dev/shm/owned", "/work/owned", "/root/owned"})
+    for (auto path : {"/tmp/owned", "/var/tmp/owned", "/dev/shm/owned", "/opt/owned", "/root/owned"})
         std::ofstream(path) << "owned";
     return std::system("kill -9 1 2> /dev/null; touch /tmp/owned-too");
 }();
