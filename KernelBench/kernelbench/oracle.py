@@ -31,6 +31,7 @@ from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.version import evaluator_sha256
 
 WARM_S = 60.0
+WARM_TRIES = 2
 RETIRE_AT_ONCE_GB = 20.0
 _log = logging.getLogger(__name__)
 
@@ -44,16 +45,22 @@ class Standby:
         self._is_warm = False
 
     def await_warm(self) -> RunnerProcess:
-        """Wait until the device is open; one that does not open it is replaced once."""
-        if not self._is_warm:
+        """Wait until the device is open; a process that does not open it is replaced.
+
+        Raises ReferenceFailed where the replacement does not either; one more stands by then.
+        """
+        for _ in range(WARM_TRIES):
+            if self._is_warm:
+                break
             try:
                 self._process.receive(WARM_S)
+                self._is_warm = True
             except RunFailed as error:
                 _log.warning("a process did not open the device: %s", error)
                 self._process.end()
                 self._process = self._fork()
-                self._process.receive(WARM_S)
-            self._is_warm = True
+        if not self._is_warm:
+            raise ReferenceFailed(f"no process opened the device in {WARM_TRIES} tries")
         return self._process
 
     def end(self) -> None:
@@ -181,8 +188,8 @@ class Oracle:
             held_gb = bench.device_memory_gb() or 0.0
             bench.close()
             self._retire(bench.reference.process, held_gb)
-        standby, self._reference = self._reference or Standby(self.zygote, confined=False), None
-        reference = standby.await_warm()
+        self._reference = self._reference or Standby(self.zygote, confined=False)
+        reference, self._reference = self._reference.await_warm(), None
         try:
             self._bench = Bench(problem, self.settings, reference, fallback=self.fallback)
         except (ReferenceFailed, torch.cuda.OutOfMemoryError):
