@@ -96,6 +96,25 @@ def _python() -> Iterator[Finding]:
     yield Finding(name="Python", found=found, ok=fine, need=Need.ALL, mend="apt-get install python3")
 
 
+def _problems() -> Iterator[Finding]:
+    from kernelbench.keys import PROBLEM_COUNTS
+    from kernelbench.problems import DEFAULT_ROOT, SET_VERSION, ProblemSet
+
+    wanted = sum(PROBLEM_COUNTS.values())
+    try:
+        problems = ProblemSet()
+        count, digest = len(list(problems)), problems.sha256()[:12]
+    except FileNotFoundError:
+        count, digest = 0, "none"
+    yield Finding(
+        name="problem set",
+        found=f"KernelBench {SET_VERSION}, {count} of {wanted} problems, digest {digest}",
+        ok=count == wanted,
+        need=Need.CPU,
+        mend=f"restore level1 to level4 under {DEFAULT_ROOT}: git checkout -- KernelBench",
+    )
+
+
 def _torch() -> Iterator[Finding]:
     facts = _torch_facts()
     version = facts.get("version")
@@ -180,6 +199,7 @@ def _room() -> Iterator[Finding]:
 
 PROBES: tuple[Callable[[], Iterator[Finding]], ...] = (
     _python,
+    _problems,
     _torch,
     _driver,
     _nvcc,

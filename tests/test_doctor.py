@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+from kernelbench.problems import SET_VERSION, ProblemSet
+
 from leaderboard.doctor import Finding, Need, abilities, examine
 
 
@@ -25,6 +27,9 @@ def test_every_finding_is_printed_and_the_demo_runs_where_the_tests_run() -> Non
     assert (0, "") == (done.returncode, done.stderr)
     for name in ("Python", "torch", "CUDA device", "nvcc", "ninja", "C++ compiler", "walls", "free disk"):
         assert any(line[8:].startswith(name) for line in done.stdout.splitlines()), name
+    assert (
+        f"KernelBench {SET_VERSION}, 270 of 270 problems, digest {ProblemSet().sha256()[:12]}" in done.stdout
+    )
     assert "yes evaluate on the CPU at reduced sizes" in done.stdout
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from kernelbench.keys import PROBLEM_COUNTS
 from kernelbench.problem_check import fingerprint_check, read_fingerprints, read_proven, twin_check
-from kernelbench.problems import DEFAULT_ROOT, ProblemSet, read_sizes
+from kernelbench.problems import DEFAULT_ROOT, SET_VERSION, ProblemSet, read_sizes
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
@@ -136,3 +136,16 @@ def test_a_problem_is_shown_by_place_or_name_at_either_size():
     ended = CliRunner().invoke(app, ["problems", "show", "1/101"])
     assert ended.exit_code == 1
     assert "must be 1-100, got 101" in ended.stderr
+
+
+def test_the_list_names_the_version_and_the_digest_of_the_whole_set():
+    listed = CliRunner().invoke(app, ["problems", "list", "--only", "1/19"])
+    assert listed.stderr == f"KernelBench {SET_VERSION}: 270 problems, digest {ProblemSet().sha256()[:12]}\n"
+    assert listed.stdout.startswith("1/19\t19_ReLU\t")
+    assert listed.stdout.count("\n") == 1
+
+
+def test_a_folder_without_problems_is_a_mistake_in_one_line(tmp_path):
+    listed = CliRunner().invoke(app, ["problems", "list", "--root", str(tmp_path)])
+    assert (2, "") == (listed.exit_code, listed.stdout)
+    assert listed.stderr.startswith("error: no problem files like level1/1_Name.py")

@@ -30,8 +30,20 @@ def register(app: typer.Typer) -> None:
 
 @problems_app.command("list")
 def list_command(*, root: Root = None, level: Levels = None, only: Only = "") -> None:
-    """List problems: place, name and the start of the digest that results carry."""
-    for problem in _chosen(root, level, only):
+    """List problems: place, name and the start of the digest that results carry.
+
+    The version and digest of the whole set go to standard error.
+    """
+    from kernelbench.problems import DEFAULT_ROOT, SET_VERSION, ProblemSet
+
+    try:
+        whole = ProblemSet(root or DEFAULT_ROOT)
+        chosen = _chosen(root, level, only)
+    except (OSError, ValueError) as error:
+        raise _failed(str(error), 2) from error
+    version = f"KernelBench {SET_VERSION}" if root is None else str(root)
+    typer.echo(f"{version}: {len(list(whole))} problems, digest {whole.sha256()[:12]}", err=True)
+    for problem in chosen:
         typer.echo(f"{problem.level}/{problem.problem_id}\t{problem.name}\t{problem.sha256[:12]}")
 
 
