@@ -17,7 +17,7 @@ import torch
 from kernelbench import compare, pairing
 from kernelbench.bench import Bench
 from kernelbench.frames import Op, Reply
-from kernelbench.judge import Hearing, Ruled
+from kernelbench.hearing import Hearing, Ruled
 from kernelbench.processes import RunFailed
 from kernelbench.rows import Status, Timing
 

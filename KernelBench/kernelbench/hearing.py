@@ -1,0 +1,64 @@
+"""One candidate before the bench: what is known of it so far, and the verdict that may end it early."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelbench.bench import Bench, Side
+from kernelbench.frames import Op, Reply
+from kernelbench.jobs import Job
+from kernelbench.processes import RunnerProcess
+from kernelbench.rows import Status
+
+_log = logging.getLogger(__name__)
+
+
+class Ruled(Exception):
+    """A verdict has been reached before the end: a status, what went wrong, and the evidence."""
+
+    def __init__(
+        self, status: Status, name: str, message: str, evidence: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.name, self.message, self.evidence = status, name, message, evidence
+
+
+@dataclass
+class Hearing:
+    """One candidate before the bench, and what is known of it so far."""
+
+    bench: Bench
+    job: Job
+    process: RunnerProcess
+    quiet: Callable[[], None]
+    phase: Status = Status.COMPILE_ERROR
+    side: Side | None = None
+    alignment: str = ""
+    passed: int = 0
+    worst: float = 0.0
+    labels: list[str] = field(default_factory=list)
+    marked: float = field(default_factory=time.monotonic)
+
+    def ask(self, op: Op, **facts: Any) -> Reply:
+        """Ask the candidate within what is left of its time."""
+        return self.process.ask(op, self.left_s(), **facts)
+
+    def left_s(self) -> float:
+        """Seconds the candidate may still let us wait; the oracle's own work does not count."""
+        return max(self.bench.settings.timeout_s - self.process.waited_s, 0.01)
+
+    def mark(self, stage: str) -> None:
+        """Note for the log how long a stage took."""
+        now = time.monotonic()
+        _log.debug("%s %s %.3f s", self.job.key, stage, now - self.marked)
+        self.marked = now
+
+    def require_side(self) -> Side:
+        """The admitted side; our own mistake where there is none yet."""
+        if self.side is None:
+            raise RuntimeError("the candidate has no buffers yet")
+        return self.side
