@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kernelbench.problems import Problem
 
+from leaderboard.render.published import Published
 from leaderboard.standings import Board
 
 
@@ -86,6 +87,7 @@ class SiteData:
     floors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     certified: frozenset[str] = frozenset()
     notices: tuple[Notice, ...] = ()
+    published: Published = field(default_factory=Published)
     schemas: Mapping[str, bytes] = field(default_factory=dict)
 
 

@@ -73,6 +73,7 @@ class Site:
             policy=POLICY,
             boards=self.boards,
             statuses=STATUS_WORDS,
+            published=data.published,
             api=places.API,
         )
 

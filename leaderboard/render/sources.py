@@ -28,6 +28,7 @@ from leaderboard.aggregate import aggregate
 from leaderboard.baselines import read_baseline
 from leaderboard.boards import CERTIFICATES, read_certificates
 from leaderboard.render.model import Baseline, Notice, Revision, SiteConfig, SiteData
+from leaderboard.render.published import read_published
 from leaderboard.standings import Board
 from leaderboard.submission import Submission, kernel_sha256
 
@@ -133,6 +134,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         floors={gpu: _floors(gpu, problems) for gpu in {board.gpu for board in boards}},
         certified=_read_certified(places.certificates),
         notices=_read_notices(places.data / "notices.json"),
+        published=read_published(places.baselines),
         schemas={path.name: path.read_bytes() for path in sorted(SCHEMAS.glob("*.json"))},
     )
 
@@ -215,6 +217,8 @@ def _read_baselines(path: Path) -> dict[str, Baseline]:
     if not path.is_file():
         return {}
     file = read_baseline(path)
+    if not file.measured_here:
+        return {}
     return {
         problem: Baseline(
             eager_ms=times.eager.typical if times.eager else None,

@@ -1,0 +1,85 @@
+"""Figures that others published, with their source. Never ranked, never mixed with what was measured here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from kernelbench.baselines import BaselineFile, ProblemBaseline
+
+from leaderboard.baselines import read_baseline
+from leaderboard.store import StoreError, read_strictly
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceLine:
+    """One entry's figures as they were published; shares are of all problems."""
+
+    name: str
+    geomean: float
+    fast_1: float
+    correct_rate: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What one place published of one GPU, and the rules that it followed."""
+
+    source: str
+    gpu: str
+    rules: str
+    lines: tuple[ReferenceLine, ...]
+    url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """Everything that others published: timing files by problem, and whole entries of other boards."""
+
+    times: tuple[BaselineFile, ...] = ()
+    boards: tuple[Source, ...] = ()
+
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """The reference lines for a board: entries of other boards first, then what a compiler gains."""
+        return (*self.boards, *(_compiled(file) for file in self.times if _ratios(file.problems)))
+
+
+def read_published(folder: Path) -> Published:
+    """Read timing files not measured here and `published/*.json`; raise StoreError where one is broken."""
+    files = [read_baseline(path) for path in sorted(folder.glob("*.json"), key=_stem)]
+    boards = [_read_source(path) for path in sorted((folder / "published").glob("*.json"), key=_stem)]
+    return Published(times=tuple(file for file in files if not file.measured_here), boards=tuple(boards))
+
+
+def _stem(path: Path) -> str:
+    return path.stem
+
+
+def _read_source(path: Path) -> Source:
+    data = read_strictly(path)
+    try:
+        lines = tuple(ReferenceLine(**line) for line in data.pop("lines"))
+        return Source(**data, lines=lines)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"{path}: not published figures: {error}") from error
+
+
+def _compiled(file: BaselineFile) -> Source:
+    ratios = _ratios(file.problems)
+    geomean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    fast = sum(ratio >= 1 for ratio in ratios) / len(file.problems)
+    line = ReferenceLine(name="torch.compile, default options", geomean=geomean, fast_1=fast)
+    rules = f"mean time of eager PyTorch over that of torch.compile, {len(ratios)} problems, measured apart"
+    return Source(source=file.source, gpu=file.gpu, rules=rules, lines=(line,))
+
+
+def _ratios(problems: Mapping[str, ProblemBaseline]) -> list[float]:
+    return [
+        times.eager.typical / times.compiled.typical
+        for times in problems.values()
+        if times.eager and times.compiled
+    ]
