@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,16 +21,34 @@ REFERENCE_GPU = "H100"
 
 PASS_AT = (1, 5, 10, 20, 50, 100)
 
+_Problem = tuple[int, int]
+"""A problem's level and number."""
+
 _NOT_COMPILED = (Status.COMPILE_ERROR, Status.INFRA_ERROR)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scored:
+    """One entry on one board, scored but not ranked: rank and interval of `standing` are still to come."""
+
+    standing: Standing
+    gains: scores.Gains
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """One submission with its valid rows, on one board."""
+    """One submission with its valid rows, on one board, sorted the ways that scores ask for them.
+
+    `first` maps a level to the rows of sample 0, one a problem, None where there is none; `submitted` counts
+    a level's kernels of sample 0; `samples` and `passed` count a problem's kernels and correct kernels.
+    """
 
     submission: Submission
     result: ResultFile
-    rows: Mapping[KernelKey, Row]
+    first: Mapping[int, Sequence[Row | None]]
+    submitted: Mapping[int, int]
+    samples: Mapping[_Problem, int]
+    passed: Mapping[_Problem, int]
 
 
 def aggregate(
@@ -40,41 +59,41 @@ def aggregate(
     `certificates` maps problems that a trivial answer satisfies (`"1_23"`) to the evidence. Results whose
     submission is missing are left out, as are rows whose kernel the submission has no more.
     """
-    boards: dict[str, list[ResultFile]] = {}
-    for result in results:
-        if result.entry in submissions:
-            boards.setdefault(result.board, []).append(result)
-    made = [_board(name, files, submissions, certificates) for name, files in boards.items()]
+    known = (result for result in results if result.entry in submissions)
+    return rank((score(result, submissions[result.entry], certificates) for result in known), certificates)
+
+
+def score(result: ResultFile, submission: Submission, certificates: Mapping[str, str]) -> Scored:
+    """Score one entry on one board: all of `aggregate` that needs no other entry."""
+    entry = _entry(result, submission)
+    return Scored(standing=_standing(entry, certificates), gains=_gains(entry, certificates))
+
+
+def rank(scored: Iterable[Scored], certificates: Mapping[str, str]) -> tuple[Board, ...]:
+    """Make the boards, as `aggregate` does, of entries scored with the same certificates."""
+    boards: dict[str, list[Scored]] = {}
+    for item in scored:
+        boards.setdefault(item.standing.result.board, []).append(item)
+    made = [_board(name, items, certificates) for name, items in boards.items()]
     return tuple(
         sorted(made, key=lambda board: (board.sizes != "full", board.gpu != REFERENCE_GPU, board.name))
     )
 
 
-def _board(
-    name: str,
-    files: Sequence[ResultFile],
-    submissions: Mapping[str, Submission],
-    certificates: Mapping[str, str],
-) -> Board:
-    entries = [_entry(file, submissions[file.entry]) for file in files]
-    gains = {entry.result.entry: _gains(entry, certificates) for entry in entries}
-    reasons = {entry.result.entry: _unranked_because(entry) for entry in entries}
-    ranks = scores.shared_ranks({key: gains[key] for key, reason in reasons.items() if not reason})
+def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str]) -> Board:
+    gains = {item.standing.entry: item.gains for item in scored}
+    ranks = scores.shared_ranks(
+        {item.standing.entry: item.gains for item in scored if not item.standing.unranked_because}
+    )
     intervals = scores.deployed_intervals(gains)
     standings = [
-        _standing(
-            entry,
-            certificates,
-            rank=ranks.get(entry.result.entry),
-            unranked_because=reasons[entry.result.entry],
-            deployed_ci95=intervals[entry.result.entry],
-        )
-        for entry in entries
+        dataclasses.replace(standing, rank=ranks.get(standing.entry), deployed_ci95=intervals[standing.entry])
+        for standing in (item.standing for item in scored)
     ]
     return Board(
         name=name,
-        gpu=files[0].gpu,
-        sizes=files[0].sizes,
+        gpu=scored[0].standing.result.gpu,
+        sizes=scored[0].standing.result.sizes,
         standings=tuple(sorted(standings, key=_place)),
         unranked_problems=dict(certificates),
     )
@@ -87,10 +106,33 @@ def _place(standing: Standing) -> tuple[bool, float, str]:
 def _entry(file: ResultFile, submission: Submission) -> _Entry:
     digests = submission.digests
     valid = tuple(row for row in file.rows if digests.get(row.key) == row.kernel_sha256)
+    rows = {row.key: row for row in valid}
     return _Entry(
         submission=submission,
-        result=dataclasses.replace(file, rows=valid),
-        rows={row.key: row for row in valid},
+        result=file if len(valid) == len(file.rows) else dataclasses.replace(file, rows=valid),
+        first={level: [rows.get(key) for key in _first_samples(level)] for level in PROBLEM_COUNTS},
+        submitted=Counter(key.level for key in submission.kernels if key.sample == 0),
+        samples=Counter((key.level, key.problem_id) for key in submission.kernels),
+        passed=Counter((row.key.level, row.key.problem_id) for row in valid if row.is_correct),
+    )
+
+
+def _standing(entry: _Entry, certificates: Mapping[str, str]) -> Standing:
+    metadata = entry.submission.metadata
+    levels = sorted({*RANKED_LEVELS, *(level for level, _ in entry.samples)})
+    return Standing(
+        entry=entry.result.entry,
+        display_name=entry.submission.display_name,
+        organization=str(metadata.get("organization", "")),
+        kind="baseline" if entry.submission.is_baseline else "entry",
+        rank=None,
+        unranked_because=_unranked_because(entry),
+        overall=_scores(entry, RANKED_LEVELS, certificates),
+        levels={level: _scores(entry, (level,), certificates) for level in levels},
+        deployed_ci95=(math.nan, math.nan),
+        failures=_failures(entry),
+        metadata=metadata,
+        result=entry.result,
     )
 
 
@@ -102,95 +144,64 @@ def _unranked_because(entry: _Entry) -> str:
     ranked = [key for key in entry.submission.kernels if key.level in RANKED_LEVELS]
     if not ranked:
         return f"no kernel on levels {RANKED_LEVELS[0]}-{RANKED_LEVELS[-1]}"
-    waiting = sum(not _is_judged(entry.rows.get(key)) for key in ranked)
+    judged = {row.key for row in entry.result.rows if row.status is not Status.INFRA_ERROR}
+    waiting = sum(key not in judged for key in ranked)
     return f"incomplete: {waiting} of {len(ranked)} kernels wait for a verdict" if waiting else ""
 
 
-def _is_judged(row: Row | None) -> bool:
-    return row is not None and row.status is not Status.INFRA_ERROR
-
-
-def _standing(
-    entry: _Entry,
-    certificates: Mapping[str, str],
-    *,
-    rank: int | None,
-    unranked_because: str,
-    deployed_ci95: tuple[float, float],
-) -> Standing:
-    metadata = entry.submission.metadata
-    levels = sorted({*RANKED_LEVELS, *(key.level for key in entry.submission.kernels)})
-    return Standing(
-        entry=entry.result.entry,
-        display_name=entry.submission.display_name,
-        organization=str(metadata.get("organization", "")),
-        kind="baseline" if entry.submission.is_baseline else "entry",
-        rank=rank,
-        unranked_because=unranked_because,
-        overall=_scores(entry, RANKED_LEVELS, certificates),
-        levels={level: _scores(entry, (level,), certificates) for level in levels},
-        deployed_ci95=deployed_ci95,
-        failures=_failures(entry),
-        metadata=metadata,
-        result=entry.result,
-    )
-
-
 def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str]) -> Scores:
-    keys = _first_samples(tuple(levels))
-    rows = [entry.rows.get(key) for key in keys]
-    speedups = [_speedup(row) for row in rows]
-    ranked = [value for key, value in zip(keys, speedups, strict=True) if _is_ranked(key, certificates)]
-    correct = sum(row is not None and row.is_correct for row in rows)
+    problems = sum(PROBLEM_COUNTS[level] for level in levels)
+    rows = [row for level in levels for row in entry.first[level]]
+    correct = [row for row in rows if row is not None and row.is_correct]
     compiled = sum(row is not None and row.status not in _NOT_COMPILED for row in rows)
+    speedups = [row.speedup for row in correct]
+    ranked = _ranked_speedups(entry, levels, certificates)
     return Scores(
-        problems=len(keys),
+        problems=problems,
         ranked_problems=len(ranked),
-        submitted=sum(key in entry.submission.kernels for key in keys),
+        submitted=sum(entry.submitted[level] for level in levels),
         compiled=compiled,
-        correct=correct,
+        correct=len(correct),
         geomean_speedup=scores.geomean(speedups),
         geomean_n=sum(value is not None for value in speedups),
         deployed_speedup=scores.deployed_speedup(ranked, len(ranked)),
-        fast={p: scores.fast_at_p(speedups, p, len(keys)) for p in THRESHOLDS},
-        straddling={p: sum(_straddles(row, p) for row in rows) for p in THRESHOLDS},
-        correct_rate=scores.rate(correct, len(keys)),
-        compile_rate=scores.rate(compiled, len(keys)),
+        fast={p: scores.fast_at_p(speedups, p, problems) for p in THRESHOLDS},
+        straddling={p: sum(scores.straddles(row.speedup_ci95, p) for row in correct) for p in THRESHOLDS},
+        correct_rate=scores.rate(len(correct), problems),
+        compile_rate=scores.rate(compiled, problems),
         pass_at_k=_pass_at_k(entry, levels),
         speedup_percentiles=scores.percentiles(speedups),
     )
 
 
 @cache
-def _first_samples(levels: tuple[int, ...]) -> tuple[KernelKey, ...]:
-    return tuple(KernelKey(level, i) for level in levels for i in range(1, PROBLEM_COUNTS[level] + 1))
+def _first_samples(level: int) -> tuple[KernelKey, ...]:
+    return tuple(KernelKey(level, i) for i in range(1, PROBLEM_COUNTS[level] + 1))
 
 
-def _speedup(row: Row | None) -> float | None:
-    return row.speedup if row is not None and row.is_correct else None
-
-
-def _straddles(row: Row | None, p: float) -> bool:
-    return row is not None and row.is_correct and scores.straddles(row.speedup_ci95, p)
-
-
-def _is_ranked(key: KernelKey, certificates: Mapping[str, str]) -> bool:
-    return f"{key.level}_{key.problem_id}" not in certificates
+def _ranked_speedups(
+    entry: _Entry, levels: Iterable[int], certificates: Mapping[str, str]
+) -> list[float | None]:
+    """Give one speedup a problem that counts for the rank; None where no kernel of it is correct."""
+    return [
+        row.speedup if row is not None and row.is_correct else None
+        for level in levels
+        for at, row in enumerate(entry.first[level], 1)
+        if f"{level}_{at}" not in certificates
+    ]
 
 
 def _gains(entry: _Entry, certificates: Mapping[str, str]) -> scores.Gains:
-    keys = [key for key in _first_samples(RANKED_LEVELS) if _is_ranked(key, certificates)]
-    return scores.log_gains(_speedup(entry.rows.get(key)) for key in keys)
+    return scores.log_gains(_ranked_speedups(entry, RANKED_LEVELS, certificates))
 
 
 def _pass_at_k(entry: _Entry, levels: Sequence[int]) -> dict[int, float]:
     """Average pass@k over all problems; a problem without samples counts as never passed."""
-    samples = Counter((key.level, key.problem_id) for key in entry.submission.kernels if key.level in levels)
-    passed = Counter((key.level, key.problem_id) for key, row in entry.rows.items() if row.is_correct)
+    samples = {problem: n for problem, n in entry.samples.items() if problem[0] in levels}
     problems = sum(PROBLEM_COUNTS[level] for level in levels)
     most = max(samples.values(), default=0)
     return {
-        k: sum(scores.pass_at_k(n, passed[problem], k) for problem, n in samples.items()) / problems
+        k: sum(scores.pass_at_k(n, entry.passed[problem], k) for problem, n in samples.items()) / problems
         for k in PASS_AT
         if k == 1 or k <= most
     }
@@ -198,10 +209,10 @@ def _pass_at_k(entry: _Entry, levels: Sequence[int]) -> dict[int, float]:
 
 def _failures(entry: _Entry) -> dict[str, int]:
     counts: Counter[str] = Counter()
-    for key in _first_samples(RANKED_LEVELS):
-        row = entry.rows.get(key)
-        if row is not None and not row.is_correct:
-            counts[row.status.value] += 1
-        elif row is None and key not in entry.submission.kernels:
-            counts["missing"] += 1
+    for level in RANKED_LEVELS:
+        for key, row in zip(_first_samples(level), entry.first[level], strict=True):
+            if row is not None and not row.is_correct:
+                counts[row.status.value] += 1
+            elif row is None and key not in entry.submission.kernels:
+                counts["missing"] += 1
     return dict(counts)

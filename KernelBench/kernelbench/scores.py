@@ -97,7 +97,8 @@ def pass_at_k(samples: int, correct: int, k: int) -> float:
 def percentiles(values: Speedups, wanted: Iterable[int] = (10, 25, 50, 75, 90)) -> dict[int, float]:
     """Give percentiles over the correct kernels, linearly interpolated; empty where there are none."""
     known = [value for value in values if value is not None]
-    return {q: float(np.percentile(known, q)) for q in wanted} if known else {}
+    at = tuple(wanted)
+    return dict(zip(at, np.percentile(known, at).tolist(), strict=True)) if known else {}
 
 
 def log_gains(values: Speedups) -> Gains:
