@@ -1,7 +1,8 @@
-"""Matrix product with B transposed: three TF32 passes on the tensor cores.
+"""Matrix product with B transposed: three fp16 products on the tensor cores, with the accuracy of fp32.
 
-Each factor is split into a high and a low part, and high x low, low x high and high x high are added up in fp32
-over short stretches of the depth: the accuracy of fp32 at a multiple of the speed of its own units.
+A first pass brings every row of A and of B to a fixed range by a power of two and splits each value
+into the sum of two fp16 numbers, high and low: 22 bits. One product over three times the depth then adds up
+low x high, high x low and high x high in fp32, small terms first, and its epilogue takes the powers of two back.
 """
 
 import torch
@@ -9,19 +10,48 @@ import triton
 import triton.language as tl
 from torch import nn
 
+DEPTH = 64
+TILE = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP": 8, "num_warps": 8, "num_stages": 4}
+
 
 @triton.jit
-def matmul_kernel(
+def split_rows_kernel(
+    x_ptr,
+    parts_ptr,
+    unscale_ptr,
+    rows,
+    K,
+    PADDED: tl.constexpr,
+    LOW_FIRST: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, BLOCK)
+    inside = row[:, None] < rows
+    x = tl.load(x_ptr + row[:, None] * K + column[None, :], mask=inside & (column[None, :] < K), other=0.0)
+    exponent = tl.max(tl.abs(x), axis=1).to(tl.int32, bitcast=True) >> 23
+    scale = tl.minimum(268 - exponent, 253)
+    tl.store(unscale_ptr + row, ((254 - scale) << 23).to(tl.float32, bitcast=True), mask=row < rows)
+    x *= (scale << 23).to(tl.float32, bitcast=True)[:, None]
+    high = x.to(tl.float16)
+    low = (x - high.to(tl.float32)).to(tl.float16)
+    parts = parts_ptr + row[:, None] * (2 * PADDED) + column[None, :]
+    inside = inside & (column[None, :] < PADDED)
+    tl.store(parts + (PADDED if LOW_FIRST else 0), high, mask=inside)
+    tl.store(parts + (0 if LOW_FIRST else PADDED), low, mask=inside)
+
+
+@triton.jit
+def product_kernel(
     a_ptr,
     b_ptr,
+    a_unscale_ptr,
+    b_unscale_ptr,
     c_ptr,
     M,
     N,
-    K,
-    stride_am,
-    stride_ak,
-    stride_bk,
-    stride_bn,
+    PADDED: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -35,43 +65,65 @@ def matmul_kernel(
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     depth = tl.arange(0, BLOCK_K)
-    a_ptrs = a_ptr + rows.to(tl.int64)[:, None] * stride_am + depth[None, :] * stride_ak
-    b_ptrs = b_ptr + depth.to(tl.int64)[:, None] * stride_bk + columns[None, :] * stride_bn
+    a_ptrs = a_ptr + (rows % M).to(tl.int64)[:, None] * (2 * PADDED) + depth[None, :]
+    b_ptrs = b_ptr + (columns % N).to(tl.int64)[:, None] * (2 * PADDED) + depth[None, :]
     c = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-    for start in range(0, K, BLOCK_K):
-        a = tl.load(a_ptrs, mask=(rows[:, None] < M) & (depth[None, :] < K - start), other=0.0)
-        b = tl.load(b_ptrs, mask=(depth[:, None] < K - start) & (columns[None, :] < N), other=0.0)
-        c = tl.dot(a, b, c, input_precision="tf32x3")
-        a_ptrs += BLOCK_K * stride_ak
-        b_ptrs += BLOCK_K * stride_bk
+    steps: tl.constexpr = PADDED // BLOCK_K
+    for step in range(3 * steps):
+        a = tl.load(a_ptrs)
+        b = tl.load(b_ptrs)
+        c = tl.dot(a, tl.trans(b), c)
+        turn = step == 2 * steps - 1
+        a_ptrs += tl.where(turn, BLOCK_K - PADDED, BLOCK_K)
+        b_ptrs += tl.where(turn, BLOCK_K - 2 * PADDED, BLOCK_K)
+    c *= tl.load(a_unscale_ptr + rows % M)[:, None]
+    c *= tl.load(b_unscale_ptr + columns % N)[None, :]
     offsets = rows.to(tl.int64)[:, None] * N + columns[None, :]
     tl.store(c_ptr + offsets, c, mask=(rows[:, None] < M) & (columns[None, :] < N))
+
+
+def split_rows(x: torch.Tensor, *, low_first: bool) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Split a matrix into two fp16 parts a row, side by side; also return the rows' unscaling and the padded depth."""
+    k = x.shape[-1]
+    rows = x.numel() // k
+    padded = triton.cdiv(k, DEPTH) * DEPTH
+    block = triton.next_power_of_2(padded)
+    height = max(1, 4096 // block)
+    parts = torch.empty((rows, 2 * padded), device=x.device, dtype=torch.float16)
+    unscale = torch.empty(rows, device=x.device, dtype=torch.float32)
+    split_rows_kernel[(triton.cdiv(rows, height),)](
+        x,
+        parts,
+        unscale,
+        rows,
+        k,
+        PADDED=padded,
+        LOW_FIRST=low_first,
+        ROWS=height,
+        BLOCK=block,
+        num_warps=16 if block > 8192 else 8,
+    )
+    return parts, unscale, padded
 
 
 class ModelNew(nn.Module):
     """Matrix product with B transposed."""
 
     def forward(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        A, B = A.contiguous(), B.contiguous()
-        (m, k), n = A.shape, B.shape[0]
+        m, n = A.shape[0], B.shape[0]
+        a_parts, a_scale, padded = split_rows(A.contiguous(), low_first=True)
+        b_parts, b_scale, _ = split_rows(B.contiguous(), low_first=False)
         c = torch.empty((m, n), device=A.device, dtype=A.dtype)
-        grid = (triton.cdiv(m, 128) * triton.cdiv(n, 128),)
-        matmul_kernel[grid](
-            A,
-            B,
+        tiles = triton.cdiv(m, TILE["BLOCK_M"]) * triton.cdiv(n, TILE["BLOCK_N"])
+        product_kernel[(tiles,)](
+            a_parts,
+            b_parts,
+            a_scale,
+            b_scale,
             c,
             m,
             n,
-            k,
-            k,
-            1,
-            1,
-            k,
-            BLOCK_M=128,
-            BLOCK_N=128,
-            BLOCK_K=32,
-            GROUP=8,
-            num_warps=8,
-            num_stages=3,
+            PADDED=padded,
+            **TILE,
         )
         return c
