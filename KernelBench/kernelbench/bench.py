@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import ast
 import math
-import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,6 +22,7 @@ from kernelbench.jobs import Settings
 from kernelbench.problems import Problem
 from kernelbench.processes import RunFailed, RunnerProcess
 from kernelbench.runner import PRECISIONS
+from kernelbench.sides import REFERENCE_TIMEOUT_S, Side, launch_core
 
 ROUND_MS = {"cuda": 12.0, "cpu": 20.0}
 """How long the calls of a round should take on each side: so long that message round trips do not matter."""
@@ -34,66 +31,7 @@ MAX_SETS = 256
 SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
 """Inputs and outputs of a round take at most this much on each side; a round of one call may take more."""
 
-_PIECE = 1 << 28
-
-MIN_CORES = 4
-"""With fewer processor cores nobody is kept to one of them."""
-
-OWN_ERROR = 10.0
-"""More than so many tolerances is not rounding: such a reference draws random numbers, others in float64."""
-
-REFERENCE_TIMEOUT_S = 300.0
 _FLUSH_BYTES = 256 << 20
-
-
-class ReferenceFailed(Exception):
-    """The reference itself did not run: a fault of ours, never the candidate's."""
-
-
-@dataclass
-class Side:
-    """One of the two processes with the buffers that it shares with the oracle.
-
-    What goes wrong on the trusted side raises ReferenceFailed, on the other RunFailed.
-    """
-
-    process: RunnerProcess
-    buffers: dict[str, memory.SharedBuffer]
-    trusted: bool = False
-
-    def ask(self, op: Op, timeout_s: float, *, fds: tuple[int, ...] = (), **facts: Any) -> Reply:
-        """Send a request and wait for its answer."""
-        with self._blaming():
-            return self.process.ask(op, self._patience_s(timeout_s), fds=fds, **facts)
-
-    def send(self, op: Op, **facts: Any) -> None:
-        """Send a request whose answer is waited for by `receive`."""
-        with self._blaming():
-            self.process.send(op, **facts)
-
-    def receive(self, timeout_s: float, *, spin: bool) -> Reply:
-        """Wait for the answer to the last request."""
-        with self._blaming():
-            return self.process.receive(self._patience_s(timeout_s), spin=spin)
-
-    def hand_over(self, name: str, timeout_s: float) -> None:
-        """Let the process map one of the buffers."""
-        buffer = self.buffers[name]
-        nbytes = buffer.tensor.numel()
-        facts = {"name": name, "nbytes": nbytes, "fallback": buffer.is_fallback}
-        self.ask(Op.BUFFER, timeout_s, fds=(buffer.fd,), **facts)
-
-    def _patience_s(self, timeout_s: float) -> float:
-        return REFERENCE_TIMEOUT_S if self.trusted else timeout_s
-
-    @contextmanager
-    def _blaming(self) -> Iterator[None]:
-        try:
-            yield
-        except RunFailed as error:
-            if not self.trusted:
-                raise
-            raise ReferenceFailed(f"{error}\n{error.trail}") from error
 
 
 class Bench:
@@ -157,32 +95,6 @@ class Bench:
             for leaf, offset in zip(self.output_leaves, self.output_offsets, strict=True)
         ]
 
-    def floor(self, distribution: str) -> float:
-        """How far rounding alone moves the reference, as a share of the tolerance: measured once, when asked.
-
-        Three probes: the same inputs without TF32, in float64, and moved by about an ulp.
-        """
-        if distribution not in self.floors:
-            seed = secrets.randbits(60)
-            self.put(0, lambda: self.source.draw(seed, distribution))
-            expected = [tensor.clone() for tensor in self.expect(0, seed)]
-            strict = self.expect(0, seed, strict=True)
-            moved = [self.worst(expected, strict, distribution)]
-            moved.append(self._own_error(expected, seed, distribution))
-            self.put(0, lambda: self.source.draw(seed, distribution, nudge=True))
-            moved.append(self.worst(expected, self.expect(0, seed), distribution))
-            self.floors[distribution] = max(moved)
-        return self.floors[distribution]
-
-    def _own_error(self, expected: list[torch.Tensor], seed: int, distribution: str) -> float:
-        """How far the reference itself is from float64; 0 where it cannot be run so, or draws otherwise."""
-        try:
-            exact = self.expect(0, seed, exact=True)
-        except ReferenceFailed:
-            return 0.0
-        error = self.worst(expected, exact, distribution)
-        return error if error <= OWN_ERROR else 0.0
-
     def tolerance(self, expected: torch.Tensor, distribution: str) -> compare.Tolerance:
         """The tolerance at scale 1: KernelBench's in plain trials, relative to the output elsewhere."""
         base = compare.TOLERANCES[self.settings.precision]
@@ -220,7 +132,9 @@ class Bench:
         ours, theirs = self.reference.buffers["inputs"], self.candidate_buffers["inputs"]
         theirs.refresh()
         return any(
-            not _same_bits(ours.view(o, leaf.dtype, leaf.shape), theirs.view(o, leaf.dtype, leaf.shape))
+            not compare.same_bits(
+                ours.view(o, leaf.dtype, leaf.shape), theirs.view(o, leaf.dtype, leaf.shape)
+            )
             for o, leaf in zip(self._offsets(at), self.source.leaves, strict=True)
             if leaf.dtype is not None
         )
@@ -230,7 +144,7 @@ class Bench:
         arena = side.buffers["inputs"]
         arena.refresh()
         return any(
-            not _same_bits(value.contiguous(), arena.view(offset, leaf.dtype, leaf.shape))
+            not compare.same_bits(value.contiguous(), arena.view(offset, leaf.dtype, leaf.shape))
             for offset, leaf, value in zip(self._offsets(at), self.source.leaves, self.drawn[at], strict=True)
             if leaf.dtype is not None
         )
@@ -392,25 +306,6 @@ class Bench:
             self.ask_reference(Op.STATE, action="export", table=table)
 
 
-@cache
-def launch_core(device: str) -> int | None:
-    """The processor core from which both sides launch work; the oracle keeps to the others of its share."""
-    cores = sorted(os.sched_getaffinity(0))
-    if device != "cuda" or len(cores) < MIN_CORES:
-        return None
-    os.sched_setaffinity(0, set(cores[: -MIN_CORES // 2]))
-    return cores[-1]
-
-
 def leaf_bytes(leaf: Leaf) -> int:
     """Bytes of an output."""
     return torch.Size(leaf.shape).numel() * int(getattr(torch, leaf.dtype).itemsize)
-
-
-def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two dense tensors hold the same bytes; in pieces, to bound the memory that it takes."""
-    flat, other_flat = one.view(-1).view(torch.uint8), other.view(-1).view(torch.uint8)
-    if flat.numel() % 8 == 0:
-        flat, other_flat = flat.view(torch.int64), other_flat.view(torch.int64)
-    pieces = zip(torch.split(flat, _PIECE), torch.split(other_flat, _PIECE), strict=True)
-    return all(torch.equal(piece, other_piece) for piece, other_piece in pieces)

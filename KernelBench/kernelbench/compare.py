@@ -19,6 +19,7 @@ FLOOR_FACTOR = 8.0
 """An error within this many times what rounding does to the reference is not held against a kernel."""
 
 _CHUNK = 1 << 26
+_PIECE = 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,15 @@ def has_non_finite(tensor: torch.Tensor) -> bool:
         and not bool(torch.isfinite(flat[start : start + _CHUNK]).all().item())
         for start in range(0, flat.numel(), _CHUNK)
     )
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two dense tensors hold the same bytes; in pieces, to bound the memory that it takes."""
+    flat, other_flat = one.view(-1).view(torch.uint8), other.view(-1).view(torch.uint8)
+    if flat.numel() % 8 == 0:
+        flat, other_flat = flat.view(torch.int64), other_flat.view(torch.int64)
+    pieces = zip(torch.split(flat, _PIECE), torch.split(other_flat, _PIECE), strict=True)
+    return all(torch.equal(piece, other_piece) for piece, other_piece in pieces)
 
 
 def _compare_chunk(expected: torch.Tensor, found: torch.Tensor, tolerance: Tolerance) -> Comparison:

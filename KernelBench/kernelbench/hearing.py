@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelbench.bench import Bench, Side
+from kernelbench.bench import Bench
 from kernelbench.frames import Op, Reply
 from kernelbench.jobs import Job
 from kernelbench.processes import RunnerProcess
 from kernelbench.rows import Status
+from kernelbench.sides import Side
 
 _log = logging.getLogger(__name__)
 

@@ -22,8 +22,9 @@ from typing import Any
 import torch
 
 from kernelbench import pairing
-from kernelbench.bench import REFERENCE_TIMEOUT_S, Bench, Side
+from kernelbench.bench import Bench
 from kernelbench.frames import Op
+from kernelbench.sides import REFERENCE_TIMEOUT_S, Side
 
 HALF_WIDTH = 0.005
 """Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""

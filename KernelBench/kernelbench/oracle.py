@@ -19,7 +19,7 @@ from typing import IO, Any
 import torch
 
 from kernelbench import compat_judge, memory
-from kernelbench.bench import Bench, ReferenceFailed
+from kernelbench.bench import Bench
 from kernelbench.environment import describe_device
 from kernelbench.frames import Op
 from kernelbench.jobs import Job, Settings
@@ -28,6 +28,7 @@ from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
 from kernelbench.processes import Home, RunFailed, RunnerProcess, Zygote
 from kernelbench.rows import Environment, Failure, Row, Status
+from kernelbench.sides import ReferenceFailed
 from kernelbench.version import evaluator_sha256
 
 WARM_S = 60.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelbench import compare
+from kernelbench import compare, rounding
 from kernelbench.bench import Bench
 from kernelbench.frames import Op, Reply
 from kernelbench.hearing import Hearing, Ruled
@@ -124,7 +124,7 @@ def check_values(
         if not result.passes:
             kept = [tensor.clone() for tensor in expected]
             snapshot = given.clone()
-            scale = max(1.0, compare.FLOOR_FACTOR * bench.floor(distribution))
+            scale = max(1.0, compare.FLOOR_FACTOR * rounding.floor(bench, distribution))
             result = compare.compare(kept[at], snapshot, replace(tolerance, scale=scale))
         hearing.worst = max(hearing.worst, result.worst)
         if not result.passes:
