@@ -7,7 +7,6 @@ here is under the candidate's control: nothing it answers is believed without a 
 from __future__ import annotations
 
 import ast
-import ctypes
 import gc
 import importlib.util
 import itertools
@@ -25,12 +24,14 @@ from kernelbench import memory, variants
 from kernelbench.census import profile
 from kernelbench.clocks import batch_clock, time_calls
 from kernelbench.exact import run_exactly
-from kernelbench.frames import DTYPES, Channel, ChannelClosed, Leaf, Op, Reply
+from kernelbench.frames import Channel, ChannelClosed, Op, Reply
+from kernelbench.outputs import claim, flatten
+from kernelbench.poison import Poison
+from kernelbench.state import describe_state, match_state
 
 _PACKAGES = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.005
-_M_PERTURB = -6
 
 
 class Runner:
@@ -107,9 +108,9 @@ class Runner:
         """Describe, export, or take over parameters and buffers: `table` holds name, dtype, shape, offset."""
         state = self._model().state_dict()
         if action == "describe":
-            return Reply(op=Op.DONE, text=_describe(state))
+            return Reply(op=Op.DONE, text=describe_state(state))
         views = {name: (dtype, tuple(shape), offset) for name, dtype, shape, offset in table}
-        matched = _matched(state, {name: (dtype, shape) for name, (dtype, shape, _) in views.items()})
+        matched = match_state(state, {name: (dtype, shape) for name, (dtype, shape, _) in views.items()})
         if matched is None:
             return Reply(op=Op.DONE, text="unlike")
         state = matched
@@ -143,14 +144,14 @@ class Runner:
         self.outputs = []
         self.buffers["inputs"].refresh()
         torch.manual_seed(seed)
-        with self._poisoned(poison), _strict(strict):
+        with Poison(self.device, poison), _strict(strict):
             output = self._exactly(at) if exact else self._forward(at)
             self._synchronize()
         self.outputs = [output]
         leaves, structure = flatten(output)
         self.buffers["inputs"].publish()
         return Reply(
-            op=Op.DONE, count=self._peak_bytes(), leaves=tuple(_claim(x) for x in leaves), text=structure
+            op=Op.DONE, count=self._peak_bytes(), leaves=tuple(claim(x) for x in leaves), text=structure
         )
 
     def batch(self, seed: int, core: int | None) -> Reply:
@@ -249,26 +250,6 @@ class Runner:
     def _peak_bytes(self) -> int:
         return torch.cuda.max_memory_allocated() if self.device == "cuda" else 0
 
-    def _poisoned(self, nbytes: int) -> Poison:
-        return Poison(self.device, nbytes)
-
-
-class Poison:
-    """Fill free memory with garbage, so that an output nobody wrote cannot look right."""
-
-    def __init__(self, device: str, nbytes: int) -> None:
-        self.device, self.nbytes = device, nbytes
-
-    def __enter__(self) -> None:
-        if self.device == "cpu":
-            ctypes.CDLL(None).mallopt(_M_PERTURB, 0x80 if self.nbytes else 0)
-        elif self.nbytes:
-            torch.full((-(-self.nbytes // 4),), torch.nan, device=self.device)
-
-    def __exit__(self, *_: object) -> None:
-        if self.device == "cpu":
-            ctypes.CDLL(None).mallopt(_M_PERTURB, 0)
-
 
 class _strict:
     """Switch TF32 off for a while: the reference's own rounding is measured against this."""
@@ -294,18 +275,6 @@ def init_arguments(init: str) -> list[Any]:
     return list(module.__dict__["get_init_inputs"]())
 
 
-def flatten(output: Any) -> tuple[list[Any], str]:
-    """Give the leaves of an output in order, and its structure as text: `t`, `(t,t)`, `{a:t}`."""
-    if isinstance(output, (tuple, list)):
-        parts = [flatten(part) for part in output]
-        return [leaf for leaves, _ in parts for leaf in leaves], f"({','.join(text for _, text in parts)})"
-    if isinstance(output, dict):
-        named = {str(key): flatten(value) for key, value in output.items()}
-        inside = ",".join(f"{key}:{text}" for key, (_, text) in named.items())
-        return [leaf for leaves, _ in named.values() for leaf in leaves], f"{{{inside}}}"
-    return [output], "t"
-
-
 def describe_error(error: BaseException) -> str:
     """Say an error's name, message and where it came from, each on its own line.
 
@@ -313,49 +282,6 @@ def describe_error(error: BaseException) -> str:
     """
     trail = "".join(traceback.format_exception(error)[-12:]).replace(f"{_PACKAGES}{os.sep}", "")
     return f"{type(error).__module__}.{type(error).__name__}\n{str(error)[:4000]}\n{trail[-6000:]}"
-
-
-def _claim(leaf: Any) -> Leaf:
-    if not isinstance(leaf, torch.Tensor):
-        return Leaf(dtype="other", shape=(), device="cpu", is_plain_tensor=False, is_dense=False)
-    return Leaf(
-        dtype=_name(leaf.dtype),
-        shape=tuple(leaf.shape),
-        device=leaf.device.type,
-        is_plain_tensor=type(leaf) is torch.Tensor,
-        is_dense=leaf.layout is torch.strided and not _overlaps(leaf),
-    )
-
-
-def _overlaps(tensor: torch.Tensor) -> bool:
-    span = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size > 1:
-            if stride < span:
-                return True
-            span = stride * size
-    return False
-
-
-def _name(dtype: torch.dtype) -> str:
-    name = str(dtype).removeprefix("torch.")
-    return name if name in DTYPES else "other"
-
-
-def _matched(
-    state: dict[str, torch.Tensor], wanted: dict[str, tuple[str, tuple[int, ...]]]
-) -> dict[str, torch.Tensor] | None:
-    """What takes the reference's values, under its names: by name, else by position; None where unlike."""
-    found = {name: (_name(tensor.dtype), tuple(tensor.shape)) for name, tensor in state.items()}
-    if all(found.get(name) == facts for name, facts in wanted.items()):
-        return {name: state[name] for name in wanted}
-    if list(found.values()) == list(wanted.values()):
-        return dict(zip(wanted, state.values(), strict=True))
-    return None
-
-
-def _describe(state: dict[str, torch.Tensor]) -> str:
-    return repr([[name, _name(tensor.dtype), list(tensor.shape)] for name, tensor in state.items()])
 
 
 def _input(arena: memory.SharedBuffer, leaf: dict[str, Any]) -> Any:
