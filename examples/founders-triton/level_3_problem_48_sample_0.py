@@ -2,7 +2,8 @@
 
 The scan is attention with decay: y[l] is the sum over s <= l of (c[l] . b[s]) exp(a[s+1] + ... + a[l]) x[s]. At
 this length the whole matrix of weights fits in registers, so no chunks and no states between them are needed.
-The exponents carry their rounding errors along, since the exponential turns those into relative errors.
+The exponents carry their rounding errors along, since the exponential turns those into relative errors, and the
+products take six TF32 passes, since large terms cancel in the sums.
 """
 
 import torch
@@ -18,6 +19,26 @@ def precise_exp(x, rest):
     error = tl.fma(x, tl.full(x.shape, 1.4426950408889634, tl.float32), -scaled) + x * 1.925963033500011e-08
     y = tl.exp2(scaled)
     return y + y * (error * 0.6931471805599453 + rest)
+
+
+@triton.jit
+def first_bits(x):
+    """The number cut to the eleven bits that TF32 holds."""
+    return (x.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def precise_dot(a, b):
+    """A product without the rounding of its factors: each is the sum of three TF32 numbers, and only the products
+    below the last bit of fp32 are left out."""
+    a_high, b_high = first_bits(a), first_bits(b)
+    a_middle, b_middle = first_bits(a - a_high), first_bits(b - b_high)
+    out = tl.dot(a - a_high - a_middle, b_high, input_precision="tf32")
+    out = tl.dot(a_high, b - b_high - b_middle, out, input_precision="tf32")
+    out = tl.dot(a_middle, b_middle, out, input_precision="tf32")
+    out = tl.dot(a_middle, b_high, out, input_precision="tf32")
+    out = tl.dot(a_high, b_middle, out, input_precision="tf32")
+    return tl.dot(a_high, b_high, out, input_precision="tf32")
 
 
 @triton.jit
@@ -49,8 +70,8 @@ def scan_kernel(
     gap = tl.where(causal, sums[:, None] - sums[None, :], 0.0)
     lost = (sums[:, None] - (gap + sums[None, :])) + (rests[:, None] - rests[None, :])
     decay = tl.where(causal, precise_exp(gap, lost), 0.0)
-    weights = tl.dot(c, tl.trans(b), input_precision="tf32x3") * decay
-    y = tl.dot(weights, x, input_precision="tf32x3")
+    weights = precise_dot(c, tl.trans(b)) * decay
+    y = precise_dot(weights, x)
     tl.store(out_ptr + cells[:, None] * SIZE + p[None, :], y, mask=inside)
 
 
