@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
 import os
-import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,26 @@ from leaderboard.render.boards import write_board
 from leaderboard.render.model import BuildReport, SiteData
 from leaderboard.render.output import SiteFolder, read_state, write_state
 from leaderboard.render.site import SITE_ROOT, Site
+from leaderboard.render.workers import spread, without_collection
 
-PROBLEMS_A_TASK = 15
-ENTRIES_A_TASK = 20
+PROBLEMS_A_TASK = 5
+ENTRIES_A_TASK = 10
 
-_building: list[Site] = []
-"""The site that forked workers inherit: it is too large to send to each."""
+Sources = dict[tuple[str, str], str]
+"""Kernels that problem pages show: (entry, key) to source."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What tasks share: the site, what the last build noted of each entry, which sources are to be shown."""
+
+    site: Site
+    noted: Mapping[str, Any]
+    wanted: Mapping[str, Mapping[str, list[str]]]
+
+
+_building: list[_Plan] = []
+"""The plan that forked workers inherit: it is too large to send to each."""
 
 
 def build_site(data: SiteData, out: Path) -> BuildReport:
@@ -29,9 +41,10 @@ def build_site(data: SiteData, out: Path) -> BuildReport:
     began = time.monotonic()
     folder = SiteFolder(out)
     out.mkdir(parents=True, exist_ok=True)
-    site = Site(data, folder)
-    noted = read_state(out).get("kernels", {})
-    state = _write_all(site, noted if isinstance(noted, dict) else {})
+    with without_collection():
+        site = Site(data, folder)
+        noted = read_state(out).get("kernels", {})
+        state = _write_all(site, noted if isinstance(noted, dict) else {})
     _copy_assets(folder)
     removed = folder.remove_stale()
     write_state(out, {"kernels": state})
@@ -49,77 +62,67 @@ def _write_all(site: Site, noted: dict[str, Any]) -> dict[str, Any]:
     names = sorted({line.standing.entry for view in site.boards for line in view.entries})
     for view in site.boards:
         _ = view.by_problem  # computed here once, not in every worker
-    wanted = problems.wanted_sources(site, list(site.problems))
-    tasks = [(names[at : at + ENTRIES_A_TASK], noted, wanted) for at in range(0, len(names), ENTRIES_A_TASK)]
-    state: dict[str, Any] = {}
-    sources: dict[tuple[str, str], str] = {}
-    for done, found in _spread(site, _entries_task, tasks):
-        state.update(done)
-        sources.update(found)
-    shown = _by_problem(wanted, sources)
     listed = list(site.problems)
-    batches = [listed[at : at + PROBLEMS_A_TASK] for at in range(0, len(listed), PROBLEMS_A_TASK)]
-    work = [
-        *((_shared_task, (at,)) for at in range(len(site.boards) + 1)),
-        *((_problems_task, (batch, {name: shown.get(name, {}) for name in batch})) for batch in batches),
-    ]
-    for _ in _spread(site, _any_task, work):
+    plan = _Plan(site=site, noted=noted, wanted=problems.wanted_sources(site, listed))
+    state: dict[str, Any] = {}
+    sources: Sources = {}
+    boards = [(_board_task, at) for at in range(len(site.boards))]
+    entries = [(_entries_task, some) for some in _batches(names, ENTRIES_A_TASK)]
+    for made in _spread(plan, [*boards, *entries]):
+        if made is not None:
+            state.update(made[0])
+            sources.update(made[1])
+    shown = _by_problem(plan.wanted, sources)
+    batches = ({name: shown.get(name, {}) for name in some} for some in _batches(listed, PROBLEMS_A_TASK))
+    for _ in _spread(plan, [(_common_task, None), *((_problems_task, batch) for batch in batches)]):
         pass
     return state
 
 
-def _any_task(task: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    task(*arguments)
+def _batches(names: list[str], size: int) -> list[list[str]]:
+    return [names[at : at + size] for at in range(0, len(names), size)]
 
 
-def _shared_task(at: int) -> None:
-    """Write what belongs to one board as a whole; after the last board, what belongs to none."""
-    site = _building[0]
-    if at < len(site.boards):
-        view = site.boards[at]
-        write_board(site, view)
-        history.write_matrix(site, view)
-        history.write_records(site, view)
-        feeds.write_board_data(site, view)
-        return
-    problems.write_problem_list(site)
-    feeds.write_feeds(site)
-    pages.write_pages(site)
-    pictures.write_site_picture(site)
+def _spread(plan: _Plan, tasks: Sequence[tuple[Callable[..., Any], Any]]) -> Iterator[Any]:
+    """Run tasks, in forked processes where that pays and works; merge what they wrote."""
+    folder = plan.site.folder
+    _building[:] = [plan]
+    for written, made in spread(_run, tasks, jobs=plan.site.data.config.jobs):
+        folder.merge(written)
+        yield made
+    plan.site.folder = folder
 
 
-def _spread(site: Site, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterable[Any]:
-    """Run tasks in forked processes where that pays and works, else here; merge what they wrote."""
-    jobs = min(site.data.config.jobs, len(tasks))
-    _building[:] = [site]
-    if jobs < 2 or sys.platform != "linux":
-        for task in tasks:
-            yield work(*task)
-        return
-    gc.collect()
-    gc.freeze()
-    with multiprocessing.get_context("fork").Pool(jobs, initializer=gc.disable) as pool:
-        for folder, result in pool.imap(_run, [(work, task) for task in tasks]):
-            site.folder.merge(folder)
-            yield result
-    gc.unfreeze()
+def _run(task: tuple[Callable[[_Plan, Any], Any], Any]) -> tuple[SiteFolder, Any]:
+    work, argument = task
+    (plan,) = _building
+    plan.site.folder = SiteFolder(plan.site.folder.root)
+    made = work(plan, argument)
+    return plan.site.folder, made
 
 
-def _run(task: tuple[Callable[..., Any], tuple[Any, ...]]) -> tuple[SiteFolder, Any]:
-    work, arguments = task
-    site = _building[0]
-    site.folder = SiteFolder(site.folder.root)
-    result = work(*arguments)
-    return site.folder, result
+def _board_task(plan: _Plan, at: int) -> None:
+    """Write what belongs to one board as a whole."""
+    view = plan.site.boards[at]
+    write_board(plan.site, view)
+    history.write_matrix(plan.site, view)
+    history.write_records(plan.site, view)
+    feeds.write_board_data(plan.site, view)
 
 
-def _entries_task(
-    names: list[str], noted: dict[str, Any], wanted: dict[str, dict[str, list[str]]]
-) -> tuple[dict[str, Any], dict[tuple[str, str], str]]:
+def _common_task(plan: _Plan, _: None) -> None:
+    """Write what belongs to no board."""
+    problems.write_problem_list(plan.site)
+    feeds.write_feeds(plan.site)
+    pages.write_pages(plan.site)
+    pictures.write_site_picture(plan.site)
+
+
+def _entries_task(plan: _Plan, names: list[str]) -> tuple[dict[str, Any], Sources]:
     """Write the pages and kernels of some entries; hand back the sources that problem pages show."""
-    site = _building[0]
+    site = plan.site
     state: dict[str, Any] = {}
-    sources: dict[tuple[str, str], str] = {}
+    sources: Sources = {}
     for name in names:
         for view in site.boards:
             line = view.names.get(name)
@@ -129,15 +132,13 @@ def _entries_task(
                 pictures.write_picture(site, view, line)
                 raw = site.data.kernels.result(view.name, name)
                 site.folder.write(places.raw_result(view.name, name), kernels.compressed(raw))
-        keys = [key for found in wanted.get(name, {}).values() for key in found]
-        state[name], found = _entry_kernels(site, name, noted.get(name), keys)
+        keys = [key for found in plan.wanted.get(name, {}).values() for key in found]
+        state[name], found = _entry_kernels(site, name, plan.noted.get(name), keys)
         sources.update(found)
     return state, sources
 
 
-def _entry_kernels(
-    site: Site, name: str, noted: Any, keys: list[str]
-) -> tuple[dict[str, Any], dict[tuple[str, str], str]]:
+def _entry_kernels(site: Site, name: str, noted: Any, keys: list[str]) -> tuple[dict[str, Any], Sources]:
     """Write an entry's kernels unless the last build did; read its sources only where they are needed."""
     digest = site.data.kernels.digest(name)
     same = isinstance(noted, dict) and noted.get("digest") == digest
@@ -155,16 +156,13 @@ def _keep_all(folder: SiteFolder, names: list[str]) -> bool:
     return all(kept)
 
 
-def _problems_task(batch: list[str], sources: dict[str, dict[tuple[str, str], str]]) -> None:
-    site = _building[0]
-    for problem in batch:
-        problems.write_problem(site, problem, sources[problem])
+def _problems_task(plan: _Plan, batch: dict[str, Sources]) -> None:
+    for problem, sources in batch.items():
+        problems.write_problem(plan.site, problem, sources)
 
 
-def _by_problem(
-    wanted: dict[str, dict[str, list[str]]], sources: dict[tuple[str, str], str]
-) -> dict[str, dict[tuple[str, str], str]]:
-    found: dict[str, dict[tuple[str, str], str]] = {}
+def _by_problem(wanted: Mapping[str, Mapping[str, list[str]]], sources: Sources) -> dict[str, Sources]:
+    found: dict[str, Sources] = {}
     for entry, by_problem in wanted.items():
         for problem, keys in by_problem.items():
             for key in keys:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from leaderboard.render import charts, numbers, places
@@ -40,7 +41,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
     site.folder.write_json(places.entry_api(view.name, standing.entry), entry_data(view, line))
 
 
-def failures(kernels: list[KernelLine]) -> list[tuple[str, str, int]]:
+def failures(kernels: Sequence[KernelLine]) -> list[tuple[str, str, int]]:
     """Count kernels that are not correct: (status, its words, how many), most frequent first."""
     counted = Counter(kernel.status for kernel in kernels if not kernel.is_correct)
     return [(status.value, STATUS_WORDS[status], number) for status, number in counted.most_common()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from kernelbench.keys import KernelKey
 from kernelbench.rows import ResultFile, Row, Status
@@ -25,9 +27,11 @@ STATUS_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KernelLine:
-    """One kernel as tables show it; `floor_share` is the share of the hardware's limit that it reaches."""
+class KernelLine(NamedTuple):
+    """One kernel as tables show it; `floor_share` is the share of the hardware's limit that it reaches.
+
+    A tuple, since a large board has hundreds of thousands, and processes send them to each other.
+    """
 
     key: KernelKey
     problem: str
@@ -84,12 +88,12 @@ def entry_lines(board: Board) -> list[EntryLine]:
 
 def kernel_line(row: Row, entry: str, floors: Mapping[str, float]) -> KernelLine:
     """Give one row as tables show it."""
-    problem = places.problem_id(row.key)
+    key, problem = _named(row.key)
     runtime = row.runtime_ms.median if row.runtime_ms else None
     floor = floors.get(problem)
     failure = row.failure
     return KernelLine(
-        row.key,
+        key,
         problem,
         entry,
         row.status,
@@ -107,6 +111,12 @@ def kernel_line(row: Row, entry: str, floors: Mapping[str, float]) -> KernelLine
 def kernel_lines(result: ResultFile, floors: Mapping[str, float]) -> Iterator[KernelLine]:
     """Give every row of a result file as tables show it."""
     return (kernel_line(row, result.entry, floors) for row in result.rows)
+
+
+@cache
+def _named(key: KernelKey) -> tuple[KernelKey, str]:
+    """Name a kernel's problem; equal keys become one object, for they stand in every entry."""
+    return key, places.problem_id(key)
 
 
 def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:

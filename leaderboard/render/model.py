@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kernelbench.problems import Problem
 
+from leaderboard.render.lines import KernelLine
 from leaderboard.render.published import Published
 from leaderboard.standings import Board
 
@@ -73,6 +74,8 @@ class SiteConfig:
 class SiteData:
     """Everything that pages are made from.
 
+    `lines` maps (board, entry) to what tables show of its rows, in their order; the results that standings
+    hold may be without rows.
     `history` maps (board, entry) to evaluations, oldest first; `baselines` and `floors` map a GPU to problem
     (`"1_23"`) to times; floors are the least milliseconds that the hardware needs. `certified` names the
     problems that every trivial answer was tried on and failed.
@@ -82,6 +85,7 @@ class SiteData:
     problems: tuple[Problem, ...]
     kernels: Kernels
     config: SiteConfig = SiteConfig()
+    lines: Mapping[tuple[str, str], Sequence[KernelLine]] = field(default_factory=dict)
     history: Mapping[tuple[str, str], Sequence[Revision]] = field(default_factory=dict)
     baselines: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
     floors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.render import numbers, places
-from leaderboard.render.lines import STATUS_WORDS, EntryLine, KernelLine, entry_lines, kernel_lines
+from leaderboard.render.lines import STATUS_WORDS, EntryLine, KernelLine, entry_lines
 from leaderboard.render.model import SiteData
 from leaderboard.render.output import SiteFolder
 from leaderboard.standings import Board
@@ -28,13 +28,11 @@ POLICY = (
 class BoardView:
     """One board with its lines sorted the ways that pages need."""
 
-    def __init__(self, board: Board, floors: Mapping[str, float]) -> None:
+    def __init__(self, board: Board, lines: Mapping[tuple[str, str], Sequence[KernelLine]]) -> None:
         self.board = board
         self.name = board.name
         self.entries: list[EntryLine] = entry_lines(board)
-        self.by_entry: dict[str, list[KernelLine]] = {
-            standing.entry: list(kernel_lines(standing.result, floors)) for standing in board.standings
-        }
+        self.by_entry = {item.entry: lines.get((board.name, item.entry), ()) for item in board.standings}
         self.names = {line.standing.entry: line for line in self.entries}
 
     @cached_property
@@ -60,7 +58,7 @@ class Site:
     def __init__(self, data: SiteData, folder: SiteFolder, templates: Path = SITE_ROOT / "templates") -> None:
         self.data = data
         self.folder = folder
-        self.boards = [BoardView(board, data.floors.get(board.gpu, {})) for board in data.boards]
+        self.boards = [BoardView(board, data.lines) for board in data.boards]
         self.problems = {f"{item.level}_{item.problem_id}": item for item in data.problems}
         if len({places.slug(view.name) for view in self.boards}) < len(self.boards):
             raise ValueError(
@@ -133,7 +131,7 @@ def _environment(templates: Path) -> Environment:
     return environment
 
 
-def _first_samples(lines: list[KernelLine]) -> dict[str, KernelLine]:
+def _first_samples(lines: Sequence[KernelLine]) -> dict[str, KernelLine]:
     first: dict[str, KernelLine] = {}
     for line in lines:
         first.setdefault(line.problem, line)

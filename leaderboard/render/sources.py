@@ -1,44 +1,33 @@
 """Reads what the site is made from: results, submissions, problems, baselines, certificates.
 
-A thousand entries hold gigabytes of sources, so a submission is read once for its digests, and again only
-when its kernels are written or shown.
+A submission is read once for its digests, and again only when its kernels are written or shown.
 """
 
 from __future__ import annotations
 
-import gc
-import hashlib
 import json
-import multiprocessing
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from kernelbench import figures
-from kernelbench.keys import KernelKey
 from kernelbench.problems import DEFAULT_ROOT, Problem, ProblemSet
 from kernelbench.rows import ResultFile
 
 from leaderboard import store
-from leaderboard.aggregate import aggregate
+from leaderboard.aggregate import rank
 from leaderboard.baselines import read_baseline
 from leaderboard.boards import CERTIFICATES, read_certificates
 from leaderboard.render.model import Baseline, Notice, Revision, SiteConfig, SiteData
 from leaderboard.render.published import read_published
+from leaderboard.render.readings import EntryReader, Reading
+from leaderboard.render.workers import spread, without_collection
 from leaderboard.standings import Board
-from leaderboard.submission import Submission, kernel_sha256
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
-
-_REPEATED = ("problem_sha256", "evaluator_sha256", "environment", "finished_at", "status")
-
-
-_key = cache(KernelKey.parse)
-"""The same few hundred keys stand in every submission."""
+ENTRIES_A_TASK = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,43 +39,6 @@ class Places:
     baselines: Path = Path("baselines")
     problems: Path = DEFAULT_ROOT
     certificates: Path = CERTIFICATES
-
-
-class DigestedSubmission(Submission):
-    """A submission with its kernels' digests and without their sources: `kernels` maps keys to nothing."""
-
-    @classmethod
-    def read(cls, path: Path) -> DigestedSubmission:
-        """Read a merged submission; it passed validation before the merge."""
-        raw = path.read_bytes()
-        try:
-            value = json.loads(raw)
-            metadata, kernels = value["metadata"], value["kernels"]
-            digests = {_key(name): kernel_sha256(source) for name, source in kernels.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise store.StoreError(f"{path}: not a submission: {error}; kbl validate says more") from error
-        return _digested(path.stem, hashlib.sha256(raw).hexdigest(), metadata, digests)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes without the objects of keys, which every submission shares."""
-        names = {str(key): digest for key, digest in self.digests.items()}
-        return _from_names, (self.entry, self.sha256, self.metadata, names)
-
-
-def _from_names(
-    entry: str, sha256: str, metadata: Mapping[str, Any], names: Mapping[str, str]
-) -> DigestedSubmission:
-    return _digested(entry, sha256, metadata, {_key(name): digest for name, digest in names.items()})
-
-
-def _digested(
-    entry: str, sha256: str, metadata: Mapping[str, Any], digests: Mapping[KernelKey, str]
-) -> DigestedSubmission:
-    made = DigestedSubmission(
-        entry=entry, sha256=sha256, metadata=metadata, kernels=dict.fromkeys(digests, "")
-    )
-    made.__dict__["digests"] = digests
-    return made
 
 
 @dataclass(frozen=True)
@@ -116,22 +68,24 @@ class EntryFiles:
 
 
 def read_site(places: Places, config: SiteConfig) -> SiteData:
-    """Read everything and aggregate it; raise StoreError where a result file is broken."""
-    with _without_collection():
-        certificates = read_certificates(places.certificates)
-        results, submissions = _read_entries(places, config.jobs)
-        boards = aggregate(results, submissions, certificates)
+    """Read everything and aggregate it; raise StoreError where a file is broken."""
     problems = tuple(ProblemSet(places.problems))
+    certificates = read_certificates(places.certificates)
+    floors = {gpu: _floors(gpu, problems) for gpu in figures.gpus()}
+    reader = EntryReader(submissions=places.submissions, certificates=certificates, floors=floors)
+    with without_collection():
+        readings = _read_entries(reader, places.data, config.jobs)
+        boards = rank((reading.scored for reading in readings), certificates)
+    digests = {reading.scored.standing.entry: reading.submission_sha256 for reading in readings}
     return SiteData(
         boards=boards,
         problems=problems,
-        kernels=EntryFiles(
-            places.submissions, places.data, {name: item.sha256 for name, item in submissions.items()}
-        ),
+        kernels=EntryFiles(places.submissions, places.data, digests),
         config=config,
+        lines={(reading.path.parent.name, reading.path.stem): reading.lines for reading in readings},
         history=_read_history(places.data, boards),
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
-        floors={gpu: _floors(gpu, problems) for gpu in {board.gpu for board in boards}},
+        floors=floors,
         certified=_read_certified(places.certificates),
         notices=_read_notices(places.data / "notices.json"),
         published=read_published(places.baselines),
@@ -139,52 +93,13 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     )
 
 
-def _read_entries(places: Places, jobs: int) -> tuple[list[ResultFile], dict[str, Submission]]:
-    """Read results and submissions, in processes of their own where there are many."""
-    paths = sorted((places.data / "results").glob("*/*.json"))
-    entries = sorted({path.stem for path in paths})
-    submitted = [
-        path for path in (places.submissions / f"{entry}.json" for entry in entries) if path.is_file()
-    ]
-    results = list(_spread(_read_result, paths, jobs))
-    submissions = {item.entry: item for item in _spread(DigestedSubmission.read, submitted, jobs)}
-    return results, submissions
-
-
-def _spread(read: Any, paths: list[Path], jobs: int) -> Iterator[Any]:
-    if jobs < 2 or len(paths) < 50 or sys.platform != "linux":
-        yield from map(read, paths)
-        return
-    with multiprocessing.get_context("fork").Pool(jobs, initializer=gc.disable) as pool:
-        yield from pool.imap(read, paths, chunksize=8)
-
-
-def _read_result(path: Path) -> ResultFile:
-    """Read a recorded result; values that every row repeats are kept once."""
-    try:
-        data = json.loads(path.read_bytes())
-        for row in data["rows"]:
-            row.update({name: sys.intern(row[name]) for name in _REPEATED if name in row})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise store.StoreError(f"{path}: not a result file: {error}") from error
-    result = store.parse_result(data, path)
-    if (result.board, result.entry) != (path.parent.name, path.stem):
-        raise store.StoreError(
-            f"{path}: says it is {result.board}/{result.entry}; the path must say the same"
-        )
-    return result
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Switch the search for rubbish off: reading makes none, and looking for it takes a third of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
+def _read_entries(reader: EntryReader, data: Path, jobs: int) -> list[Reading]:
+    """Read every entry with its results on all boards; give the results in the order of their paths."""
+    by_entry: dict[str, list[Path]] = defaultdict(list)
+    for path in sorted((data / "results").glob("*/*.json")):
+        by_entry[path.stem].append(path)
+    entries = spread(reader.read, list(by_entry.values()), jobs=jobs, chunk=ENTRIES_A_TASK)
+    return sorted(chain.from_iterable(entries), key=lambda reading: reading.path)
 
 
 def _floors(gpu: str, problems: Iterable[Problem]) -> dict[str, float]:

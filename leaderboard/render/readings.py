@@ -1,0 +1,98 @@
+"""Reads entries for the site, each in one go: its submission, its results, their scores.
+
+A thousand entries hold gigabytes of sources and hundreds of thousands of rows. One entry is in memory at a
+time, and what stays of it is its standings and the lines that tables show.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kernelbench.keys import KernelKey
+from kernelbench.rows import ResultFile
+
+from leaderboard import store
+from leaderboard.aggregate import Scored, score
+from leaderboard.render.lines import KernelLine, kernel_lines
+from leaderboard.submission import Submission
+
+_key = cache(KernelKey.parse)
+"""The same few hundred keys stand in every submission."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What stays of one result: its place, its scores without the rows, its rows as tables show them."""
+
+    path: Path
+    submission_sha256: str
+    scored: Scored
+    lines: Sequence[KernelLine]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryReader:
+    """Reads one entry after another; `floors` maps a GPU to the least milliseconds of problems."""
+
+    submissions: Path
+    certificates: Mapping[str, str]
+    floors: Mapping[str, Mapping[str, float]]
+
+    def read(self, paths: Sequence[Path]) -> list[Reading]:
+        """Read an entry's results; raise StoreError for a broken file. Without a submission none counts."""
+        results = [_read_result(path) for path in paths]
+        submitted = self.submissions / f"{paths[0].stem}.json"
+        if not submitted.is_file():
+            return []
+        submission = _read_submission(submitted)
+        return [self._reading(path, result, submission) for path, result in zip(paths, results, strict=True)]
+
+    def _reading(self, path: Path, result: ResultFile, submission: Submission) -> Reading:
+        scored = score(result, submission, self.certificates)
+        standing = scored.standing
+        return Reading(
+            path=path,
+            submission_sha256=submission.sha256,
+            scored=dataclasses.replace(scored, standing=dataclasses.replace(standing, result=_head(result))),
+            lines=list(kernel_lines(standing.result, self.floors.get(result.gpu, {}))),
+        )
+
+
+def _head(result: ResultFile) -> ResultFile:
+    return dataclasses.replace(result, rows=())
+
+
+def _read_result(path: Path) -> ResultFile:
+    try:
+        data = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise store.StoreError(f"{path}: not a result file: {error}") from error
+    result = store.parse_result(data, path)
+    if (result.board, result.entry) != (path.parent.name, path.stem):
+        raise store.StoreError(
+            f"{path}: says it is {result.board}/{result.entry}; the path must say the same"
+        )
+    return result
+
+
+def _read_submission(path: Path) -> Submission:
+    """Read a merged submission; it passed validation before the merge."""
+    raw = path.read_bytes()
+    try:
+        value = json.loads(raw)
+        submission = Submission(
+            entry=path.stem,
+            sha256=hashlib.sha256(raw).hexdigest(),
+            metadata=value["metadata"],
+            kernels={_key(name): source for name, source in value["kernels"].items()},
+        )
+        _ = submission.digests  # a source that is no text shows here
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise store.StoreError(f"{path}: not a submission: {error}; kbl validate says more") from error
+    return submission
