@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEVELOPMENT := $(VENV)/.development
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+EXTRAS := evaluate,generate,github,inspect,level4,modal,plots,serve
 FORMATTED := leaderboard KernelBench/kernelbench scripts tests
 
 export OMP_NUM_THREADS ?= 1
@@ -54,9 +55,12 @@ redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest ker
 bless: $(DEVELOPMENT)  ## Renew what tests expect of generated texts; look at the difference before you commit it
 	BLESS=1 $(BIN)/python -m pytest tests/test_docs.py tests/test_site_golden.py
 
-lock: $(DEVELOPMENT)  ## Write requirements.lock from what .venv holds
-	@{ echo "# Written by make lock; constraints for what make test installs."; \
-	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' | LC_ALL=C sort -f; } > requirements.lock.new
+# The lock leaves out what torch's own build brings: CUDA's libraries and Triton are pinned by torch itself.
+lock: $(DEVELOPMENT)  ## Write requirements.lock: a version for all that any extra or group needs; known ones stay
+	$(PIP) install --constraint requirements.lock --editable ".[$(EXTRAS)]" --group test --group lint
+	@{ echo "# Written by make lock; constraints for every extra and group of pyproject.toml."; \
+	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' | grep -viE '^(cuda|nvidia|triton)\b' | \
+	  LC_ALL=C sort -f; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock
 
 clean:  ## Remove what the other verbs made, and .venv
