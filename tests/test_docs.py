@@ -80,4 +80,30 @@ def test_commands_and_verbs_in_documents_exist(document: Path) -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
 
     assert set() == set(re.findall(r"\bkbl ([a-z]+)", text)) - set(commands)
-    assert set() == {verb for verb in re.findall(r"`make ([a-z-]+)`", text) if f"\n{verb}:" not in makefile}
+    verbs = re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE)
+    assert set() == {verb for verb in verbs if f"\n{verb}:" not in makefile}
+
+
+def options_of(words: list[str]) -> set[str]:
+    """The options of the command that a line of words begins with."""
+    command = get_command(app)
+    for word in words:
+        if word not in getattr(command, "commands", {}):
+            break
+        command = command.commands[word]  # type: ignore[attr-defined]
+    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_options_of_commands_in_documents_exist(document: Path) -> None:
+    """In blocks and between backticks: `kbl COMMAND … --option`."""
+    text = document.read_text("utf-8")
+    lines = re.findall(r"(?:^    |`)(?:\S*=\S* )*(?:\.venv/bin/)?kbl ([a-z][^`\n#]*)", text, re.MULTILINE)
+    wrong = [
+        (line, option)
+        for line in lines
+        for option in re.findall(r"(?<=\s)--[a-z][\w-]*", line)
+        if option != "--help" and option not in options_of(line.split())
+    ]
+
+    assert [] == wrong
