@@ -11,7 +11,8 @@ from leaderboard.render import charts, numbers, places
 from leaderboard.render.boards import counts
 from leaderboard.render.lines import STATUS_WORDS, EntryLine, KernelLine
 from leaderboard.render.model import Revision
-from leaderboard.render.site import BoardView, Site
+from leaderboard.render.rows import kernel_rows
+from leaderboard.render.site import BoardView, Site, problem_title
 from leaderboard.standings import Scores
 
 
@@ -19,15 +20,20 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
     """Write an entry's page, its JSON and its recorded result."""
     standing = line.standing
     kernels = view.by_entry[standing.entry]
-    names = {problem: item.name for problem, item in site.problems.items()}
+    titles = {problem: problem_title(item.name) for problem, item in site.problems.items()}
+    rows = kernel_rows(
+        kernels,
+        titles=titles,
+        problems=f"{places.up(line.page)}problems/",
+        query=f"board={places.slug(view.name)}&amp;a={standing.entry}",
+    )
     site.page(
         line.page,
         "entry.html",
         view=view,
         line=line,
         standing=standing,
-        kernels=kernels,
-        names=names,
+        rows=rows,
         failures=failures(kernels),
         missing=missing(standing.overall),
         bars=charts.histogram([kernel.speedup for kernel in kernels if kernel.speedup and kernel.is_correct]),

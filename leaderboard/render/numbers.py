@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from urllib.parse import urlsplit
 
 NONE = "–"
 NARROW = "\u202f"
+
+_LIMITS = (0.001, 0.01, 0.1, 10.0, 100.0)
+_PLACES = (6, 5, 3, 2, 1, 0)
+"""Digits after the point below each limit, and above the last."""
 
 
 def speedup(value: float | None) -> str:
@@ -73,8 +78,10 @@ def safe_url(text: object) -> str:
 
 def plain(text: object, limit: int = 200) -> str:
     """Make one line of untrusted text, without control or direction characters, of `limit` characters."""
-    cleaned = "".join(sign if _printable(sign) else " " for sign in str(text))
-    line = " ".join(cleaned.split())
+    given = str(text)
+    if not given.isprintable():
+        given = "".join(sign if sign.isprintable() else " " for sign in given)
+    line = " ".join(given.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -82,15 +89,10 @@ def rounded(value: float | None, digits: int = 6) -> float | None:
     """Round to significant digits, for compact JSON; None for what JSON cannot hold."""
     if value is None or not math.isfinite(value):
         return None
-    return float(f"{value:.{digits}g}")
+    return float("%.*g" % (digits, value))  # noqa: UP031 -- millions of calls, and half as fast otherwise
 
 
 def _digits(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else NONE
-    places = 2 - math.floor(math.log10(abs(value)) + 1e-12)
-    return f"{value:.{min(max(places, 0), 6 if abs(value) < 0.01 else 3 if abs(value) < 0.1 else 2)}f}"
-
-
-def _printable(sign: str) -> bool:
-    return sign.isprintable() and sign not in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    return f"{value:.{_PLACES[bisect(_LIMITS, abs(value))]}f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from kernelbench.keys import KernelKey
 
@@ -13,6 +14,7 @@ CHUNK = 25
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
+@cache
 def slug(name: str) -> str:
     """Give a board's name as it stands in addresses."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "board"
