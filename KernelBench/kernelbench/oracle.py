@@ -34,6 +34,7 @@ from kernelbench.version import evaluator_sha256
 WARM_S = 60.0
 WARM_TRIES = 2
 RETIRE_AT_ONCE_GB = 20.0
+COMPILING = "torch.compile"
 _log = logging.getLogger(__name__)
 
 
@@ -88,7 +89,7 @@ class Oracle:
         self._bench: Bench | None = None
         self._candidate: Standby | None = None
         self._reference: Standby | None = None
-        self._ending: threading.Thread | None = None
+        self._endings: list[threading.Thread] = []
         self.walls: tuple[str, ...] = ()
 
     def judge(self, job: Job, cache: Path | None, upcoming: Path | None = None) -> Row:
@@ -99,10 +100,11 @@ class Oracle:
         process: RunnerProcess | None = None
         try:
             started = time.monotonic()
+            self._prepare_compiler(job.source)
             bench = self._prepare_bench(job.problem)
             _log.debug("%s bench %.3f s, %d sets", job.key, time.monotonic() - started, bench.sets)
             process = self._take_candidate(cache)
-            self._prepare_standbys(upcoming)
+            self._prepare_candidate(upcoming)
             self.walls = self.walls or process.walls()
             rules = compat_judge.hear if self.settings.profile == "compat" else None
             row = judge(bench, job, process, self._make_quiet, rules)
@@ -139,24 +141,30 @@ class Oracle:
 
     def close(self) -> None:
         """End what is kept."""
-        self._join_ending()
+        self._join_endings()
         for standby in (self._candidate, self._reference):
             if standby is not None:
                 standby.end()
         self._drop_bench()
 
-    def _prepare_standbys(self, cache: Path | None) -> None:
+    def _prepare_compiler(self, source: str) -> None:
+        """Load torch's compiler where all later processes start: in each of them it would take seconds."""
+        if COMPILING in source and not self.zygote.has_compiler:
+            self.zygote.load_compiler()
+            if self._candidate is not None:
+                self._candidate.end()
+                self._candidate = None
+
+    def _prepare_candidate(self, cache: Path | None) -> None:
         if self._candidate is None:
             confined = "isolation" not in self.settings.switched_off
             self._candidate = Standby(self.zygote, confined=confined, cache=cache)
-        if self._reference is None:
-            self._reference = Standby(self.zygote, confined=False)
 
     def _take_candidate(self, cache: Path | None) -> RunnerProcess:
         if self._candidate is not None and self._candidate.cache != cache:
             self._candidate.end()
             self._candidate = None
-        self._prepare_standbys(cache)
+        self._prepare_candidate(cache)
         if self._candidate is None:
             raise RuntimeError("no process stands by")
         process, self._candidate = self._candidate.await_warm(), None
@@ -164,22 +172,22 @@ class Oracle:
 
     def _retire(self, process: RunnerProcess, device_memory_gb: float) -> None:
         """End a process: beside the preparations for the next, unless it holds memory that those need."""
-        self._join_ending()
-        self._ending = threading.Thread(target=process.end)
-        self._ending.start()
+        ending = threading.Thread(target=process.end)
+        ending.start()
+        self._endings.append(ending)
         if device_memory_gb > RETIRE_AT_ONCE_GB:
-            self._ending.join()
+            self._join_endings()
 
     def _make_quiet(self) -> None:
         """Wait until nothing of ours uses the device: the last processes are gone, the next are warm."""
-        self._join_ending()
+        self._join_endings()
         for standby in (self._candidate, self._reference):
             if standby is not None:
                 standby.await_warm()
 
-    def _join_ending(self) -> None:
-        if self._ending is not None:
-            self._ending.join()
+    def _join_endings(self) -> None:
+        while self._endings:
+            self._endings.pop().join()
 
     def _prepare_bench(self, problem: Problem) -> Bench:
         if self._bench is not None and self._bench.problem.sha256 == problem.sha256:
@@ -190,7 +198,8 @@ class Oracle:
             bench.close()
             self._retire(bench.reference.process, held_gb)
         self._reference = self._reference or Standby(self.zygote, confined=False)
-        reference, self._reference = self._reference.await_warm(), None
+        reference = self._reference.await_warm()
+        self._reference = Standby(self.zygote, confined=False)  # so early that nobody waits for it later
         try:
             self._bench = Bench(problem, self.settings, reference, fallback=self.fallback)
         except (ReferenceFailed, torch.cuda.OutOfMemoryError):

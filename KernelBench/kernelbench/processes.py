@@ -24,6 +24,7 @@ from kernelbench.frames import Channel, ChannelClosed, Op, Overdue, ProtocolErro
 
 LOG_BYTES = 8 << 10
 _WATCH_S = 0.25
+_END_S = 10.0
 _KEPT_VARIABLES = (
     "PATH",
     "LANG",
@@ -85,6 +86,7 @@ class Zygote:
         self._control = ours
         self._lines: IO[str] = ours.makefile("r", encoding="utf-8")
         self._ready = False
+        self.has_compiler = False
         self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -119,18 +121,32 @@ class Zygote:
             "readable": [str(path) for path in _readable(cache)],
             "environment": {k: v for k, v in os.environ.items() if k in _KEPT_VARIABLES},
         }
-        with self._turn:
-            socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno(), log.fileno()])
-            pid = json.loads(self._lines.readline())["pid"]
+        pid = self._request(request, (theirs.fileno(), log.fileno()))["pid"]
         theirs.close()
         return RunnerProcess(self, Channel(ours), pid, log)
 
+    def load_compiler(self) -> None:
+        """Load torch's compiler, once for all runners that are forked from now on."""
+        self._wait_until_ready()
+        self._request({"do": "load_compiler"})
+        self.has_compiler = True
+
     def end(self, pid: int) -> int:
-        """End a runner and all it started; give its exit code."""
+        """Kill a runner and all it started; give its exit code once it is gone, -1 where it stays."""
+        self._request({"do": "kill", "pid": pid})
+        deadline = time.monotonic() + _END_S
+        while time.monotonic() < deadline:
+            status = self._request({"do": "status", "pid": pid})["status"]
+            if status is not None:
+                return int(status)
+            time.sleep(0.002)
+        return -1
+
+    def _request(self, request: dict[str, Any], fds: tuple[int, ...] = ()) -> dict[str, Any]:
         with self._turn:
-            self._control.sendall(json.dumps({"do": "end", "pid": pid}).encode())
-            status: int = json.loads(self._lines.readline())["status"]
-        return status
+            socket.send_fds(self._control, [json.dumps(request).encode()], fds)
+            answer: dict[str, Any] = json.loads(self._lines.readline())
+        return answer
 
     def _wait_until_ready(self) -> None:
         if not self._ready:

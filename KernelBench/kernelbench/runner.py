@@ -154,7 +154,7 @@ class Runner:
             op=Op.DONE, count=self._peak_bytes(), leaves=tuple(claim(x) for x in leaves), text=structure
         )
 
-    def batch(self, seed: int, core: int | None) -> Reply:
+    def batch(self, seed: int, core: int | None, fresh: bool) -> Reply:
         """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds.
 
         GO says which inputs, and they are written just before it: nothing can be computed ahead.
@@ -166,6 +166,8 @@ class Runner:
             os.sched_setaffinity(0, {core})
         torch.manual_seed(seed)
         self._synchronize()
+        if fresh and self.device == "cuda":
+            torch.cuda.empty_cache()
         gc.collect(0)
         gc.disable()
         self.channel.answer(Reply(op=Op.READY))
@@ -196,8 +198,19 @@ class Runner:
         return Reply(op=Op.DONE)
 
     def warm(self) -> Reply:
-        """Open the device before it is needed."""
+        """Open the device and the libraries that most models use before they are needed.
+
+        Memory comes in small pieces that are mapped side by side: how fast some kernels run depends on how
+        large blocks happen to lie, and that must be alike on both sides.
+        """
+        if self.device == "cuda":
+            torch.cuda.memory._set_allocator_settings("expandable_segments:True")
         torch.ones(8, 8, device=self.device).matmul(torch.ones(8, 8, device=self.device))
+        image, filters = (
+            torch.ones(1, 8, 8, 8, device=self.device),
+            torch.ones(8, 8, 3, 3, device=self.device),
+        )
+        torch.nn.functional.conv2d(image, filters)
         self._synchronize()
         return Reply(op=Op.DONE)
 

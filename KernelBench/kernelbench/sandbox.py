@@ -113,6 +113,7 @@ def confine(cell: Cell) -> list[str]:
     os.chdir(home)
     os.environ.clear()
     os.environ.update({**(cell.environment or {}), **_private_folders(home)})
+    os.environ["USER"] = "candidate"  # the uid has no name, and torch's compiler asks for one
     return sorted(walls)
 
 

@@ -13,37 +13,39 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kernelbench import sandbox
 
 _REAP_S = 10.0
-_exit_codes: dict[int, int] = {}
 
 
 def main(control_fd: int) -> None:
     """Serve fork and kill requests on a socket until it closes."""
     _preload()
-    gc.collect()
-    gc.freeze()  # what is loaded now need not be looked at again in any child
     sandbox.become_subreaper()
     control = socket.socket(fileno=control_fd)
     control.sendall(b"ready\n")
-    children: dict[int, tuple[int, int]] = {}
+    children = _Children()
     while True:
         message, fds, _, _ = socket.recv_fds(control, 1 << 16, 4)
         if not message:
-            for pid, (keeper, uid) in children.items():
-                _end(pid, keeper, uid)
+            children.end_all()
             return
         request = json.loads(message)
+        answer: dict[str, Any] = {}
         if request["do"] == "fork":
             keeper, pid = _fork(request, fds, control_fd)
-            children[pid] = (keeper, request["uid"])
-            answer: dict[str, Any] = {"pid": pid}
+            children.add(pid, keeper, request["uid"])
+            answer["pid"] = pid
+        elif request["do"] == "kill":
+            children.kill(request["pid"])
+        elif request["do"] == "status":
+            answer["status"] = children.collect(request["pid"])
         else:
-            answer = {"status": _end(request["pid"], *children.pop(request["pid"]))}
+            _load_compiler()
         control.sendall(json.dumps(answer).encode() + b"\n")
 
 
@@ -53,11 +55,25 @@ def _preload() -> None:
 
     from kernelbench import extensions, runner  # noqa: F401
 
-    try:
+    with suppress(ImportError):
         import triton
         import triton.language  # noqa: F401
-    except ImportError:
-        return
+    _freeze()
+
+
+def _load_compiler() -> None:
+    # Its pool of workers would start at the import, outside the walls of whoever compiles.
+    os.environ["TORCH_WARM_POOL"] = "0"
+    import torch._dynamo
+    import torch._inductor.compile_fx  # noqa: F401
+
+    _freeze()
+
+
+def _freeze() -> None:
+    """What is loaded now need not be looked at again in any child."""
+    gc.collect()
+    gc.freeze()
 
 
 def _fork(request: dict[str, Any], fds: list[int], control_fd: int) -> tuple[int, int]:
@@ -126,26 +142,48 @@ def _become_runner(request: dict[str, Any], fds: list[int], walls: list[str]) ->
     Runner(Channel(socket.socket(fileno=channel_fd)), request["device"], extensions=install).serve()
 
 
-def _end(pid: int, keeper: int, uid: int) -> int:
-    """Kill a runner with everything it started; give its exit code as a shell would, 128 + n for signal n.
+class _Children:
+    """The runners that were forked and not yet collected. Killing does not wait, so that others can start."""
 
-    A runner that died before is a matter of its keeper's exit code alone.
-    """
-    family = [child for child in sandbox.descendants(keeper) if child != keeper]
-    sandbox.kill_all({*family, pid} if family else family, uid)
-    deadline = time.monotonic() + _REAP_S
-    while keeper not in _exit_codes and time.monotonic() < deadline:
-        if not _reap():
+    def __init__(self) -> None:
+        self._keepers: dict[int, tuple[int, int]] = {}
+        self._exit_codes: dict[int, int] = {}
+
+    def add(self, pid: int, keeper: int, uid: int) -> None:
+        """Note a runner, its keeper, and the uid of its own that it may run as."""
+        self._keepers[pid] = (keeper, uid)
+
+    def kill(self, pid: int) -> None:
+        """Kill a runner with everything it started."""
+        keeper, uid = self._keepers[pid]
+        collected = keeper in self._exit_codes  # its number may be another process's by now
+        family = [] if collected else [child for child in sandbox.descendants(keeper) if child != keeper]
+        sandbox.kill_all({*family, pid} if family else family, uid)
+
+    def collect(self, pid: int) -> int | None:
+        """Give an ended runner's exit code as a shell would, 128 + n for signal n; None while it is there.
+
+        A runner that died before it was killed is a matter of its keeper's exit code alone.
+        """
+        self._reap()
+        keeper, _ = self._keepers[pid]
+        if keeper not in self._exit_codes:
+            return None
+        del self._keepers[pid]
+        return self._exit_codes.pop(keeper)
+
+    def end_all(self) -> None:
+        """Kill every runner and wait until it is gone."""
+        for pid in self._keepers:
+            self.kill(pid)
+        deadline = time.monotonic() + _REAP_S
+        while self._keepers and time.monotonic() < deadline:
+            for pid in list(self._keepers):
+                self.collect(pid)
             time.sleep(0.002)
-    return _exit_codes.pop(keeper, -1)
 
-
-def _reap() -> bool:
-    """Collect one ended child, adopted ones included; say whether there was one."""
-    try:
-        ended, raw = os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return False
-    if ended:
-        _exit_codes[ended] = os.waitstatus_to_exitcode(raw)
-    return ended != 0
+    def _reap(self) -> None:
+        """Collect what has ended, adopted processes included."""
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self._exit_codes[ended[0]] = os.waitstatus_to_exitcode(ended[1])
