@@ -44,6 +44,10 @@ def test_a_softmax_too_small_for_upstreams_tolerance_is_cured_by_a_relative_one(
     assert "relative" in found.cured_by
 
 
+def test_a_line_is_no_shortcut_for_a_reference_that_is_a_line():
+    assert examine(1, 5).ranked
+
+
 def test_a_product_of_matrices_has_no_trivial_answer():
     assert examine(1, 10).answers == {}
 

@@ -78,7 +78,7 @@ def identity(scene: Scene) -> torch.Tensor | None:
 def affine(scene: Scene) -> torch.Tensor | None:
     """The straight line through an earlier input and its output, applied to the present input.
 
-    None where that leaves rounding alone: the reference is a line itself, and this answer does its whole work.
+    None where that leaves rounding alone: the reference is a line itself, and this is all its work.
     """
     then, now = _alike(scene.earlier_inputs, scene.earlier), _alike(scene.inputs, scene.expected)
     if then is None or now is None:
