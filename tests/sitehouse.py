@@ -85,7 +85,8 @@ def copy_entry(root: Path, entry: str, name: str, *, metadata: dict[str, Any], s
             "log": "\x1b[31m</pre><script>alert(8)</script>",
         }
         result["rows"][0] = {**kept, "kernel_sha256": kernel_sha256(source), "status": "rejected", "failure": failure,
-                             "evidence": {"violation": "<script>alert(9)</script>"}}  # fmt: skip
+                             "evidence": {"violation": "<script>alert(9)</script>"},
+                             "labels": ["<b onclick=alert(10)>"]}  # fmt: skip
     (root / "submissions" / f"{name}.json").write_text(json.dumps(body))
     (root / "data/results/H200" / f"{name}.json").write_text(json.dumps(result))
 

@@ -18,9 +18,12 @@ import pytest
 import sitehouse
 from typer.testing import CliRunner
 
+from leaderboard.boards import load_boards
 from leaderboard.cli import app
 from leaderboard.render import SiteConfig, SiteData, build_site, numbers
 from leaderboard.render.places import checked
+from leaderboard.render.sources import Places, read_site
+from leaderboard.tables import as_json
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 
@@ -306,8 +309,15 @@ def test_an_empty_board_says_so(tmp_path: Path) -> None:
     assert "No record yet" in Page(tmp_path / "records/H100.html").text
 
 
-def test_a_broken_result_is_named_and_nothing_is_built(copy: Path) -> None:
-    (copy / "data/results/H200/hostile.json").write_text('{"rows": 1}')
+@pytest.mark.parametrize(
+    ("path", "content", "said"),
+    [
+        ("data/results/H200/hostile.json", '{"rows": 1}', "hostile.json: not a result file"),
+        ("submissions/hostile.json", '{"metadata": {}}', "hostile.json: not a submission"),
+    ],
+)
+def test_a_broken_file_is_named_and_nothing_is_built(copy: Path, path: str, content: str, said: str) -> None:
+    (copy / path).write_text(content)
     result = CliRunner().invoke(
         app,
         [
@@ -322,8 +332,29 @@ def test_a_broken_result_is_named_and_nothing_is_built(copy: Path) -> None:
         ],
     )
     assert result.exit_code == 1
-    assert "hostile.json: not a result file" in result.output
+    assert said in result.output
     assert not (copy / "out").exists()
+
+
+def test_a_kernel_that_the_submission_has_no_more_is_not_shown(copy: Path) -> None:
+    path = copy / "submissions" / "torch-eager.json"
+    body = json.loads(path.read_text())
+    body["kernels"]["level_2_problem_2_sample_0"] = "# another kernel than the one judged"
+    path.write_text(json.dumps(body))
+    build_site(sitehouse.read(copy), copy / "out")
+    data = json.loads((copy / "out/api/v1/entries/H200/torch-eager.json").read_text())
+    keys = {row["key"] for row in data["rows"]}
+    assert "level_2_problem_1_sample_0" in keys
+    assert "level_2_problem_2_sample_0" not in keys
+    assert "/2_2.html" not in (copy / "out/entries/H200/torch-eager.html").read_text()
+
+
+def test_the_site_ranks_as_the_command_line_does(tmp_path: Path) -> None:
+    data, submissions = tmp_path / "data", tmp_path / "submissions"
+    sitehouse.write_repository(tmp_path, entries=5, gpus=("H200", "H100"), most=4, source_length=200)
+    shown = read_site(Places(data=data, submissions=submissions), SiteConfig(jobs=2)).boards
+    told = load_boards(data, submissions)
+    assert json.loads(as_json(told)) == json.loads(as_json(shown))
 
 
 @pytest.mark.parametrize(
