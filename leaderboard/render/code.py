@@ -5,7 +5,7 @@ Kernels are coloured in the browser, by `site/assets/highlight.js`.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from markupsafe import Markup
 from pygments import highlight
@@ -18,7 +18,7 @@ _KINDS = {"k": "k", "s": "s", "c": "c", "m": "m"}
 
 def highlighted(source: str) -> Markup:
     """Give Python source as HTML spans for a `<pre>`; the formatter escapes the text."""
-    return Markup(highlight(source, PythonLexer(stripnl=False), _Short(nowrap=True)))  # noqa: S704
+    return Markup(highlight(source, _lexer(), _formatter()))  # noqa: S704
 
 
 class _Short(HtmlFormatter):  # type: ignore[type-arg]
@@ -32,6 +32,16 @@ class _Short(HtmlFormatter):  # type: ignore[type-arg]
         return _short_class(name or "")
 
     _get_css_classes = _get_css_class
+
+
+@cache
+def _lexer() -> PythonLexer:
+    return PythonLexer(stripnl=False)
+
+
+@cache
+def _formatter() -> _Short:
+    return _Short(nowrap=True)
 
 
 @lru_cache

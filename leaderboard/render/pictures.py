@@ -84,18 +84,9 @@ def _draw(texts: tuple[str, str, str, str], below: list[tuple[str, str, str]]) -
         draw.text((left, 452), label, fill=_GREY, font=_font(28))
         draw.text((left, 488), value, fill=_INK, font=_font(50))
         draw.text((left, 552), unit, fill=_GREY, font=_font(24))
-    return _coloured(picture)
-
-
-def _coloured(picture: object) -> bytes:
-    """Read the drawing's greys as a palette: text runs from paper to ink, two values are accent and rule."""
-    from PIL import Image
-
-    assert isinstance(picture, Image.Image)  # noqa: S101
-    indexed = Image.frombytes("P", picture.size, picture.tobytes())
-    indexed.putpalette(_palette())
+    picture.putpalette(_palette())  # text runs from paper to ink, two values are accent and rule
     stream = io.BytesIO()
-    indexed.save(stream, "PNG", compress_level=1, bits=4)
+    picture.save(stream, "PNG", compress_level=1, bits=4)
     return stream.getvalue()
 
 

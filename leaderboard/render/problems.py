@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from kernelbench.problems import Problem
@@ -113,12 +114,12 @@ def wanted_sources(site: Site, problems: list[str]) -> dict[str, dict[str, list[
 
 def description(item: Problem) -> str:
     """Give the problem's own words: the docstring of its file."""
-    return ast.get_docstring(_tree(item)) or ""
+    return ast.get_docstring(_tree(item.source)) or ""
 
 
 def constants(item: Problem) -> list[tuple[str, str]]:
     """Give the sizes of the problem as its file sets them: (name, expression)."""
-    return list(_constants(_tree(item)))
+    return list(_constants(_tree(item.source)))
 
 
 def neighbours(site: Site, problem: str) -> tuple[str, str]:
@@ -152,9 +153,10 @@ def problem_data(result: Results, item: Problem) -> dict[str, Any]:
     }
 
 
-def _tree(item: Problem) -> ast.Module:
+@lru_cache(maxsize=1)
+def _tree(source: str) -> ast.Module:
     try:
-        return ast.parse(item.source)
+        return ast.parse(source)
     except SyntaxError:
         return ast.Module(body=[], type_ignores=[])
 
