@@ -69,7 +69,7 @@ def _write_all(site: Site, noted: dict[str, Any]) -> dict[str, Any]:
     boards = [(_board_task, at) for at in range(len(site.boards))]
     entries = [(_entries_task, some) for some in _batches(names, ENTRIES_A_TASK)]
     for made in _spread(plan, [*boards, *entries]):
-        if made is not None:
+        if made is not None:  # a board's task hands nothing back
             state.update(made[0])
             sources.update(made[1])
     shown = _by_problem(plan.wanted, sources)
