@@ -44,7 +44,7 @@ CASES = {
 @pytest.fixture(scope="module")
 def rows():
     sources = [COPY] + [source for bad, _ in CASES.values() for source in (bad, COPY)]
-    settings = cpu_settings(device="cuda", sizes="full", timeout_s=20.0, memory_gb=32.0)
+    settings = cpu_settings(device="cuda", sizes="full", timeout_s=6.0, memory_gb=32.0)
     verdicts = LocalEngine(gpus=[0]).run(jobs_of(*sources, problem=LARGE), settings)
     return {verdict.row.key.sample: verdict.row for verdict in verdicts}
 

@@ -22,7 +22,7 @@ from kernelbench.jobs import Settings
 from kernelbench.problems import Problem
 from kernelbench.processes import RunFailed, RunnerProcess
 from kernelbench.runner import PRECISIONS
-from kernelbench.sides import REFERENCE_TIMEOUT_S, Side, launch_core
+from kernelbench.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side, launch_core
 
 ROUND_MS = {"cuda": 12.0, "cpu": 20.0}
 """How long the calls of a round should take on each side: so long that message round trips do not matter."""
@@ -53,7 +53,11 @@ class Bench:
         self.skipped: set[str] = set()
         self.variant = "plain"
         self.table: list[list[Any]] = []
-        self._prepare()
+        try:
+            self._prepare()
+        except (ReferenceFailed, torch.cuda.OutOfMemoryError):
+            self.close()
+            raise
 
     def ask_reference(self, op: Op, **facts: Any) -> Reply:
         """Ask the reference's process; its failures are ours."""

@@ -143,10 +143,13 @@ class Channel:
         """
         deadline = time.monotonic() + timeout_s
         op, length, sequence = _HEADER.unpack(self._take(_HEADER.size, deadline, spin))
-        if sequence != self._sequence:
-            raise ProtocolError(f"the answer has sequence {sequence}, the request had {self._sequence}")
         if length > MAX_FRAME:
             raise ProtocolError(f"the answer claims {length} bytes, at most {MAX_FRAME} are allowed")
+        if sequence != self._sequence:
+            said = bytes(self._buffer[:length])[-2000:].decode("utf-8", "replace")
+            raise ProtocolError(
+                f"the answer ({op}) has sequence {sequence}, the request had {self._sequence}: {said}"
+            )
         if op not in (Op.DONE, Op.READY, Op.FAILED):
             raise ProtocolError(f"{op} is not the code of an answer")
         return _unpack_reply(Op(op), self._take(length, deadline, spin))

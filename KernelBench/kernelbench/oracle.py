@@ -76,10 +76,10 @@ class Standby:
 
 
 class Oracle:
-    """What is kept from job to job: the zygote, the bench of a problem, and the processes that stand by.
+    """What is kept from job to job: the zygote, the references' process and bench, and the next candidate's.
 
-    Every problem's reference has a fresh process, as every candidate has: what a process did before shows in
-    its times.
+    A candidate's process judges one kernel. The references' is kept, since opening a device costs as much as
+    judging; it forgets all it held before it loads the next, and timing begins with no memory cached.
     """
 
     def __init__(self, settings: Settings, zygote: Zygote) -> None:
@@ -142,9 +142,8 @@ class Oracle:
     def close(self) -> None:
         """End what is kept."""
         self._join_endings()
-        for standby in (self._candidate, self._reference):
-            if standby is not None:
-                standby.end()
+        if self._candidate is not None:
+            self._candidate.end()
         self._drop_bench()
 
     def _prepare_compiler(self, source: str) -> None:
@@ -179,11 +178,10 @@ class Oracle:
             self._join_endings()
 
     def _make_quiet(self) -> None:
-        """Wait until nothing of ours uses the device: the last processes are gone, the next are warm."""
+        """Wait until nothing of ours uses the device: the last processes are gone, the next is warm."""
         self._join_endings()
-        for standby in (self._candidate, self._reference):
-            if standby is not None:
-                standby.await_warm()
+        if self._candidate is not None:
+            self._candidate.await_warm()
 
     def _join_endings(self) -> None:
         while self._endings:
@@ -194,25 +192,21 @@ class Oracle:
             return self._bench
         if self._bench is not None:
             bench, self._bench = self._bench, None
-            held_gb = bench.device_memory_gb() or 0.0
             bench.close()
-            self._retire(bench.reference.process, held_gb)
         self._reference = self._reference or Standby(self.zygote, confined=False)
         reference = self._reference.await_warm()
-        self._reference = Standby(self.zygote, confined=False)  # so early that nobody waits for it later
-        try:
-            self._bench = Bench(problem, self.settings, reference, fallback=self.fallback)
-        except (ReferenceFailed, torch.cuda.OutOfMemoryError):
-            reference.end()
-            raise
+        self._bench = Bench(problem, self.settings, reference, fallback=self.fallback)
         return self._bench
 
     def _drop_bench(self) -> None:
+        """Close the bench and end the reference's process: what went wrong may have left something there."""
         if self._bench is not None:
             bench, self._bench = self._bench, None
             bench.close()
-            bench.reference.process.end()
-        elif self.settings.device == "cuda":
+        if self._reference is not None:
+            self._reference.end()
+            self._reference = None
+        if self.settings.device == "cuda":
             torch.cuda.empty_cache()
 
 

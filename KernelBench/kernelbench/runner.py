@@ -53,6 +53,7 @@ class Runner:
 
     def load(self, source: str, class_name: str) -> Reply:
         """Execute a module's source, as a file so that Triton can read it, and find its class."""
+        self._forget()
         if self._extensions is not None:
             self._extensions()
             self._extensions = None
@@ -198,19 +199,9 @@ class Runner:
         return Reply(op=Op.DONE)
 
     def warm(self) -> Reply:
-        """Open the device and the libraries that most models use before they are needed.
-
-        Memory comes in small pieces that are mapped side by side: how fast some kernels run depends on how
-        large blocks happen to lie, and that must be alike on both sides.
-        """
-        if self.device == "cuda":
-            torch.cuda.memory._set_allocator_settings("expandable_segments:True")
-        torch.ones(8, 8, device=self.device).matmul(torch.ones(8, 8, device=self.device))
-        image, filters = (
-            torch.ones(1, 8, 8, 8, device=self.device),
-            torch.ones(8, 8, 3, 3, device=self.device),
-        )
-        torch.nn.functional.conv2d(image, filters)
+        """Open the device, and the libraries that most models use, before they are needed."""
+        ones = torch.ones(8, 8, 8, 8, device=self.device)
+        torch.nn.functional.conv2d(ones @ ones, ones)
         self._synchronize()
         return Reply(op=Op.DONE)
 
@@ -242,6 +233,18 @@ class Runner:
             except BaseException as error:  # noqa: BLE001 (whatever the submitted code raises becomes an answer)
                 reply = Reply(op=Op.FAILED, text=describe_error(error))
             self.channel.answer(reply)
+
+    def _forget(self) -> None:
+        """Let go of the model before and of all that it held, on the device too."""
+        if self.module is not None:
+            sys.modules.pop(self.module.__name__, None)
+        self.model, self.module, self.sets, self.outputs = None, None, [], []
+        for buffer in self.buffers.values():
+            buffer.close()
+        self.buffers.clear()
+        gc.collect()
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
 
     def _model(self) -> torch.nn.Module:
         if self.model is None:

@@ -5,9 +5,12 @@ import sys
 
 import torch
 
-for folder in ("/tmp", "/var/tmp", "/dev/shm", os.path.expanduser("~"), os.getcwd(), *sys.path):
-    for name in ("owned", "owned-too", "owned.so", "owned.pth", "sitecustomize.py", "usercustomize.py", "torch.py",
-                 "json.py", "verdict.json"):  # fmt: skip
+OURS = ("/tmp", "/var/tmp", "/dev/shm", os.path.expanduser("~"), os.getcwd())
+ANYWHERE = ("owned", "owned-too", "owned.so", "owned.pth", "torch.py", "verdict.json")
+NOT_HERE = ("sitecustomize.py", "usercustomize.py", "json.py")  # a system's own Python may have these
+
+for folder in (*OURS, *sys.path):
+    for name in (*ANYWHERE, *(NOT_HERE if folder in OURS else ())):
         if folder and os.path.exists(f"{folder}/{name}"):
             raise RuntimeError(f"another kernel left {folder}/{name}")
 if "REDTEAM_OWNED" in os.environ or os.environ.get("LD_PRELOAD"):
