@@ -1,6 +1,8 @@
 """The wire between oracle and candidate: what is said arrives, and whatever else comes is refused."""
 
+import fcntl
 import os
+import resource
 import socket
 import struct
 import threading
@@ -212,3 +214,21 @@ def test_every_answer_that_can_be_given_arrives(number, count, text, leaves):
         other.listen()
         other.answer(Reply(op=Op.DONE, number=number, count=count, leaves=said, text=text))
         assert channel.receive(5) == Reply(op=Op.DONE, number=number, count=count, leaves=said, text=text)
+
+
+def test_a_channel_works_on_a_descriptor_beyond_the_first_thousand():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    try:
+        ours, theirs = socket.socketpair()
+        far = [socket.socket(fileno=fcntl.fcntl(end.detach(), fcntl.F_DUPFD, 2000)) for end in (ours, theirs)]
+        oracle, runner = Channel(far[0]), Channel(far[1])
+        oracle.ask(Op.WARM)
+        runner.wait_for_request(1.0)
+        assert runner.listen()[0] is Op.WARM
+        runner.answer(Reply(op=Op.DONE))
+        assert oracle.receive(5.0).op is Op.DONE
+    finally:
+        for end in far:
+            end.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

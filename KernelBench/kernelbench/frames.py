@@ -87,6 +87,8 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._poll = select.poll()  # select refuses descriptors from 1024 on
+        self._poll.register(sock, select.POLLIN)
         self._sequence = 0
         self._buffer = bytearray()
 
@@ -111,7 +113,7 @@ class Channel:
 
     def _expect_silence(self) -> None:
         """An answer that lies there before it was asked for is a forgery."""
-        if not self._buffer and not select.select([self._sock], [], [], 0)[0]:
+        if not self._buffer and not self._poll.poll(0):
             return
         try:
             spoke = bool(self._buffer) or bool(self._sock.recv(1, socket.MSG_PEEK))
@@ -173,7 +175,7 @@ class Channel:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Overdue
-            if select.select([self._sock], [], [], 0 if spin else min(left, 1.0))[0]:
+            if self._poll.poll(0 if spin else min(left, 1.0) * 1e3):
                 return
 
     def _exactly(self, size: int) -> bytes:
@@ -189,7 +191,7 @@ class Channel:
         """Stay awake for a moment on the model's side, so that a GO is heard without a wake-up delay."""
         deadline = time.monotonic() + spin_s
         while time.monotonic() < deadline:
-            if select.select([self._sock], [], [], 0)[0]:
+            if self._poll.poll(0):
                 return
 
     def close(self) -> None:
