@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from kernelbench.problems import Problem
+from kernelbench.seeding import seed_all
 
 _ULP = 2.0**-21
 _PIECE = 1 << 27
@@ -110,7 +111,7 @@ class InputSource:
 
     def draw(self, seed: int, distribution: str = "upstream", *, nudge: bool = False) -> list[Any]:
         """Draw a fresh set of inputs. `nudge` moves each float by about an ulp: a probe of conditioning."""
-        torch.manual_seed(seed)
+        seed_all(seed)
         values = self._draw()
         for value, leaf in zip(values, self.leaves, strict=True):
             if leaf.is_uniform:

@@ -27,6 +27,7 @@ from kernelbench.exact import run_exactly
 from kernelbench.frames import Channel, ChannelClosed, Op, Reply
 from kernelbench.outputs import claim, flatten
 from kernelbench.poison import Poison
+from kernelbench.seeding import seed_all
 from kernelbench.state import describe_state, match_state
 
 _PACKAGES = Path(__file__).resolve().parent.parent
@@ -84,7 +85,7 @@ class Runner:
             variants.init(variant),
         ):
             arguments = init_arguments(init)
-            torch.manual_seed(seed)
+            seed_all(seed)
             model = builder(*arguments)
         self.dtype = PRECISIONS[precision]
         self.model = model.to(device=self.device, dtype=self.dtype)
@@ -144,7 +145,7 @@ class Runner:
         """
         self.outputs = []
         self.buffers["inputs"].refresh()
-        torch.manual_seed(seed)
+        seed_all(seed)
         with Poison(self.device, poison), _strict(strict):
             output = self._exactly(at) if exact else self._forward(at)
             self._synchronize()
@@ -165,7 +166,7 @@ class Runner:
         cores = os.sched_getaffinity(0)
         if core is not None:
             os.sched_setaffinity(0, {core})
-        torch.manual_seed(seed)
+        seed_all(seed)
         self._synchronize()
         if fresh and self.device == "cuda":
             torch.cuda.empty_cache()
@@ -215,7 +216,7 @@ class Runner:
     def census(self, at: int, seed: int) -> Reply:
         """Say which kernels one call launches; a claim that only labels are made of."""
         self.buffers["inputs"].refresh()
-        torch.manual_seed(seed)
+        seed_all(seed)
         return Reply(op=Op.DONE, text=profile(lambda: self._forward(at)))
 
     def serve(self) -> None:
