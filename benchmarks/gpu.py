@@ -1,0 +1,195 @@
+"""Everything that is measured on GPUs, as one run that can be stopped and continued.
+
+    python benchmarks/gpu.py --work build/gpu --limit-s 1500 --gpus 0,1
+
+Each step is a command of this repository. A GPU takes the first step that nobody has done, with its share of
+the processor cores to itself; a step is stopped when the time is up, and the next run continues it from what
+it left. `steps.jsonl` says what ran, where and how long; what each printed lies beside it.
+`kbl record` takes the work files from `evaluations/`; `benchmarks/redteam.py --only none --write` and
+`benchmarks/evaluator.py --runs` make their reports from the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
+STOP_S = 15.0
+"""A step that is stopped may take this long to write what it has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A command, and how it is called in the record."""
+
+    name: str
+    command: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """How one run of a step went: `exit_status` is negative where it was stopped."""
+
+    step: str
+    gpu: str
+    cores: int
+    seconds: float
+    exit_status: int
+
+
+def steps(work: Path) -> list[Step]:
+    """What there is to do, the most telling first."""
+
+    def evaluate(entry: str, folder: str = "evaluations") -> Step:
+        path = f"submissions/{entry}.json"
+        name = entry if folder == "evaluations" else f"{entry}-{folder}"
+        arguments = ["--device", "cuda", "--data", str(work / "none"), "--work", str(work / folder)]
+        return Step(name=name, command=[*KBL, "evaluate", path, *arguments])
+
+    def script(name: str, *arguments: str) -> Step:
+        return Step(name=name, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
+
+    return [
+        Step(
+            name="tests",
+            command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
+        ),
+        script("redteam", "--device", "cuda", "--layers", "--overhead", "--out", str(work / "redteam")),
+        evaluate("pytorch-eager"),
+        evaluate("pytorch-eager", "again"),
+        evaluate("founders-cuda"),
+        evaluate("founders-triton"),
+        script("prompt_examples", "--out", str(work / "prompt_examples.json")),
+        evaluate("first-light"),
+        Step(
+            name="certify",
+            command=[*KBL, "certify", "--device", "cuda", "--out", str(work / "certificates.json")],
+        ),
+        evaluate("torch-compile"),
+        evaluate("torch-compile-max-autotune"),
+    ]
+
+
+def main() -> int:
+    """Do what is left; exit 1 where a step failed or time ran out."""
+    options = _options()
+    options.work.mkdir(parents=True, exist_ok=True)
+    record = Record(options.work / "steps.jsonl")
+    wanted = [
+        step for step in steps(options.work) if not options.only or step.name in options.only.split(",")
+    ]
+    left = iter([step for step in wanted if step.name not in record.done()])
+    gpus = options.gpus.split(",")
+    cores = sorted(os.sched_getaffinity(0))
+    share = len(cores) // len(gpus)
+    deadline = time.monotonic() + options.limit_s
+    turn = threading.Lock()
+    with ThreadPoolExecutor(len(gpus)) as pool:
+        for at, gpu in enumerate(gpus):
+            mine = cores[at * share : (at + 1) * share]
+            pool.submit(_work_through, left, turn, Place(gpu, mine, options.work), record, deadline)
+    missing = [step.name for step in wanted if step.name not in record.done()]
+    print(f"left: {', '.join(missing) or 'nothing'}")
+    return 1 if missing else 0
+
+
+class Record:
+    """The runs of steps so far, a line each."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    def add(self, taken: Taken) -> None:
+        """Note a run."""
+        with self._lock, self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(taken)) + "\n")
+        print(f"{taken.step:32} GPU {taken.gpu} {taken.seconds:8.1f} s  exit {taken.exit_status}", flush=True)
+
+    def done(self) -> set[str]:
+        """Names of the steps that were done whole."""
+        lines = self._path.read_text("utf-8").splitlines() if self._path.exists() else []
+        return {line["step"] for line in map(json.loads, lines) if line["exit_status"] == 0}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A GPU with its processor cores, and the folder for what comes out."""
+
+    gpu: str
+    cores: list[int]
+    work: Path
+
+
+def _work_through(
+    left: Iterator[Step], turn: threading.Lock, place: Place, record: Record, deadline: float
+) -> None:
+    while time.monotonic() < deadline:
+        with turn:
+            step = next(left, None)
+        if step is None:
+            return
+        record.add(_take(step, place, deadline))
+
+
+def _take(step: Step, place: Place, deadline: float) -> Taken:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": place.gpu, "PYTHONUNBUFFERED": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT / "KernelBench"), str(ROOT), *filter(None, sys.path)]
+    )
+    started = time.monotonic()
+    with (place.work / f"{step.name}.log").open("a", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            step.command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        os.sched_setaffinity(process.pid, place.cores)
+        stopped = not _ends(process, deadline - time.monotonic())
+        if stopped:
+            os.killpg(process.pid, signal.SIGINT)
+            if not _ends(process, STOP_S):
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    seconds = round(time.monotonic() - started, 2)
+    status = -signal.SIGINT if stopped else process.returncode
+    return Taken(step=step.name, gpu=place.gpu, cores=len(place.cores), seconds=seconds, exit_status=status)
+
+
+def _ends(process: subprocess.Popen[bytes], within_s: float) -> bool:
+    try:
+        process.wait(max(within_s, 0.0))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu")
+    parser.add_argument("--limit-s", type=float, default=1e9)
+    parser.add_argument("--gpus", default="0", help="indices separated by commas")
+    parser.add_argument("--only", default="", help="names of steps separated by commas")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
