@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kernelbench import census, floor, measure, trials
+from kernelbench import census, floor, measure, timed_outputs, trials
 from kernelbench.bench import Bench
 from kernelbench.frames import Op
 from kernelbench.hearing import Hearing, Ruled
@@ -113,7 +113,7 @@ def _measured(hearing: Hearing) -> dict[str, Any]:
         found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
         if found.suspicion and clocks_count:
             found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
-    except measure.InputsChanged:
+    except timed_outputs.InputsChanged:
         message = "forward changed its inputs in a timed run"
         raise Ruled(Status.REJECTED, "InputChanged", message, {"violation": "input"}) from None
     hearing.mark(f"timing, {len(found.rounds)} rounds of {found.calls}")
@@ -162,7 +162,7 @@ def _census(hearing: Hearing) -> tuple[str, ...]:
     return census.labels(census.parse(listed))
 
 
-def _verifier(hearing: Hearing) -> measure.Verifier:
+def _verifier(hearing: Hearing) -> timed_outputs.Verifier:
     def verify(expected: list[torch.Tensor], found: list[torch.Tensor], facts: dict[str, Any]) -> None:
         try:
             trials.check_values(hearing, expected, found, facts["distribution"], facts)

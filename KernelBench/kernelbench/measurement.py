@@ -1,0 +1,83 @@
+"""What the rounds of a paired measurement gave, and the figures of a row that follow from it.
+
+The candidate's word counts as long as the oracle's clock bears it out, and the oracle's time counts where it
+does not. Pure arithmetic: no clock, no device.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kernelbench import pairing
+
+BORNE_OUT_SHARE, BORNE_OUT_MS = 0.01, 0.1
+"""Within this share, or these milliseconds a batch, the oracle's clock bears the candidate's out."""
+
+
+@dataclass
+class Measurement:
+    """What the rounds gave. `suspicion` names a disagreement that a person should look at.
+
+    `believes`: the candidate's word counts whatever the oracle's clock says, for a test.
+    """
+
+    calls: int
+    believes: bool = False
+    rounds: list[pairing.Round] = field(default_factory=list)
+    lateness_ms: list[float] = field(default_factory=list)
+    deferred_ms: float = 0.0
+    single_ms: float = 0.0
+    labels: list[str] = field(default_factory=list)
+    suspicion: tuple[str, str] | None = None
+
+    @property
+    def claimed_ms(self) -> float:
+        """The candidate's milliseconds a call by its own clock."""
+        return statistics.median(r.candidate_ms for r in self.rounds)
+
+    @property
+    def oracle_ms(self) -> float:
+        """The candidate's milliseconds a call by the oracle's clock."""
+        return max(pairing.oracle_ms(self.rounds), 1e-6)
+
+    def fields(self) -> dict[str, Any]:
+        """The row's fields."""
+        factor = self._correction()
+        counted = [
+            replace(
+                r, candidate_ms=(r.candidate_ms * factor if factor else self.oracle_ms) + self.deferred_ms
+            )
+            for r in self.rounds
+        ]
+        ratio, interval = pairing.speedup(counted)
+        return {
+            "runtime_ms": pairing.timing([r.candidate_ms for r in counted]),
+            "reference_ms": pairing.timing([r.reference_ms for r in counted]),
+            "speedup": ratio,
+            "speedup_ci95": interval,
+            "second_clock_ms": self.oracle_ms,
+            "clock_disagreement": abs(self.claimed_ms - self.oracle_ms) / self.oracle_ms,
+        }
+
+    def evidence(self) -> dict[str, Any]:
+        """The numbers behind a suspicion."""
+        return {
+            "oracle_ms": self.oracle_ms,
+            "claimed_ms": self.claimed_ms,
+            "deferred_ms": self.deferred_ms,
+            "single_call_ms": self.single_ms,
+            "calls_a_batch": self.calls,
+        }
+
+    def _correction(self) -> float:
+        """By how much to stretch the candidate's times; 0 where its clock said nothing at all."""
+        if min(r.candidate_ms for r in self.rounds) <= 0:
+            return 0.0
+        if self.believes:
+            return 1.0
+        allowed = self.claimed_ms * (1 + BORNE_OUT_SHARE) + BORNE_OUT_MS / self.calls
+        if self.oracle_ms <= allowed:
+            return 1.0
+        return self.oracle_ms / self.claimed_ms

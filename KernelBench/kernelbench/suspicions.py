@@ -1,0 +1,74 @@
+"""What in a measurement a person should look at: clocks apart, work put off or shared, a slowed reference."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable
+
+from kernelbench import pairing
+from kernelbench.batches import run_timed
+from kernelbench.bench import Bench
+from kernelbench.measurement import Measurement
+from kernelbench.sides import Side
+
+CLOCK_SHARE = {"cuda": 0.05, "cpu": 0.3}
+CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
+"""How much less than the oracle's a claim may be before a person should look; a CPU is shared with others."""
+
+SLOWED_SHARE = 0.25
+DEFERRED_MS, DEFERRED_SHARE = 0.05, 0.03
+
+_secret = random.SystemRandom()
+
+
+def charge_deferred(found: Measurement) -> None:
+    """Charge every call what is done only when an output is asked for, where lateness is beyond chance."""
+    if len(found.lateness_ms) < pairing.MIN_ROUNDS:
+        return
+    low, _ = pairing.median_interval(found.lateness_ms)
+    if low > max(DEFERRED_MS, DEFERRED_SHARE * found.claimed_ms):
+        found.deferred_ms = statistics.median(found.lateness_ms)
+        found.labels.append("deferred-work")
+
+
+def judge_reference(bench: Bench, side: Side, found: Measurement) -> None:
+    """The reference must not be slower beside the candidate than alone: somebody else would be at work.
+
+    What looks slow is measured again with the candidate stopped, since the machine itself may have slowed.
+    """
+    if bench.device == "cpu":
+        return
+    beside = statistics.median(r.reference_ms for r in found.rounds)
+    allowed = (1 + SLOWED_SHARE) * bench.alone_ms + CLOCK_MS[bench.device]
+    if beside <= allowed:
+        return
+    with side.process.paused():
+        alone = bench.measure_alone()
+    if beside > (1 + SLOWED_SHARE) * alone + CLOCK_MS[bench.device]:
+        message = f"the reference takes {alone:.4f} ms alone and {beside:.4f} ms beside the candidate"
+        found.suspicion = ("ReferenceSlowed", message)
+
+
+def judge_single(bench: Bench, side: Side, left_s: Callable[[], float], found: Measurement) -> None:
+    """A call alone must not cost far more than a call among many: else one call did the work of all."""
+    if bench.sets < 4:
+        return
+
+    def alone(each: Side) -> float:
+        return min(run_timed(bench, each, [_secret.randrange(bench.sets)], 0, left_s())[0] for _ in range(3))
+
+    singles = {each.trusted: alone(each) for each in (bench.reference, side)}
+    found.single_ms = singles[False]
+    honest = max(3 * singles[True], 3 * found.oracle_ms) + 0.2
+    if found.single_ms > honest and found.single_ms > 0.5 * found.oracle_ms * bench.sets:
+        message = f"a call alone takes {found.single_ms:.4f} ms, a call in a batch {found.oracle_ms:.4f} ms"
+        found.suspicion = ("WorkSharedBetweenCalls", message)
+
+
+def judge_clocks(bench: Bench, found: Measurement) -> None:
+    """A claim must not be far below what the oracle's clock says."""
+    oracle, claim = found.oracle_ms, found.claimed_ms
+    if oracle - claim > max(CLOCK_SHARE[bench.device] * oracle, CLOCK_MS[bench.device]):
+        message = f"the oracle's clock says {oracle:.5f} ms a call, the process says {claim:.5f} ms"
+        found.suspicion = ("ClocksDisagree", message)

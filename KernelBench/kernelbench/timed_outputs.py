@@ -1,0 +1,102 @@
+"""A look at what timed calls gave: taken right after the batch, compared later, with an eye on work put off.
+
+The candidate cannot know which half of a round, nor which of its calls, will be looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelbench.bench import Bench
+from kernelbench.frames import Op
+from kernelbench.sides import REFERENCE_TIMEOUT_S, Side
+
+VERIFIED_SHARE = 0.2
+MIN_VERIFIED, MAX_VERIFIED = 4, 8
+SNAPSHOT_BYTES = 4 << 30
+
+Verifier = Callable[[list[torch.Tensor], list[torch.Tensor], dict[str, Any]], None]
+
+_secret = random.SystemRandom()
+
+
+class InputsChanged(Exception):
+    """A timed batch left its inputs other than it found them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """One output of a timed batch as it was right after the batch, and how long its delivery took."""
+
+    index: int
+    outputs: list[torch.Tensor]
+    delivery_ms: float
+
+
+def choose(bench: Bench, order: list[int], drawn: list[tuple[int, str]], usual: str) -> list[int]:
+    """Which calls of a finished batch to look at: those with unusual inputs, and some others."""
+    if "timed_outputs" in bench.settings.switched_off:
+        return []
+    affordable = max(1, SNAPSHOT_BYTES // max(bench.output_bytes, 1))
+    share = max(MIN_VERIFIED, math.ceil(VERIFIED_SHARE * len(order)))
+    count = min(MAX_VERIFIED, share, len(order), affordable)
+    chosen = _secret.sample(range(len(order)), count)
+    bent = [index for index, at in enumerate(order) if drawn[at][1] != usual]
+    return (bent + [index for index in chosen if index not in bent])[: max(count, 1)]
+
+
+def collect(
+    bench: Bench, side: Side, order: list[int], chosen: list[int], left_s: Callable[[], float]
+) -> list[Kept]:
+    """Take outputs before anything else runs, and the first at once: what still runs then is late.
+
+    The inputs go after that, so that nothing put off until it is asked for can be done any more.
+    """
+    kept: list[Kept] = []
+    for index in chosen:
+        took = _deliver(bench, side, index, left_s())
+        outputs = [tensor.clone() for tensor in bench.read_outputs(side)]
+        bench.settle()
+        if not kept:
+            if not bench.mutates and bench.inputs_changed(side, order[_secret.choice(chosen)]):
+                raise InputsChanged
+            bench.scramble(side)
+        kept.append(Kept(index=index, outputs=outputs, delivery_ms=took))
+    return kept
+
+
+def verify(
+    bench: Bench, order: list[int], drawn: list[tuple[int, str]], kept: list[Kept], check: Verifier
+) -> list[float]:
+    """Compare what was kept with the reference's; give the milliseconds a call that were put off.
+
+    Work put off is seen either in each delivery (done when asked for) or in the first one (not yet done).
+    """
+    late: list[float] = []
+    for each in kept:
+        ours = _deliver(bench, bench.reference, each.index, REFERENCE_TIMEOUT_S)
+        if not late:
+            bench.scramble(bench.reference)  # so that both sides deliver in the same circumstances
+        late.append(each.delivery_ms - ours)
+        seed, distribution = drawn[order[each.index]]
+        facts = {"distribution": distribution, "seed": seed, "call": each.index}
+        floors = len(bench.floors)
+        check(bench.read_outputs(bench.reference), each.outputs, facts)
+        if len(bench.floors) != floors:
+            break  # the reference ran to measure its rounding: its outputs of this batch are gone
+    return [max(statistics.median(late), sum(late) / len(order))] if late else []
+
+
+def _deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:
+    bench.settle()
+    start = time.perf_counter()
+    side.ask(Op.DELIVER, left_s, index=index, offsets=bench.output_offsets)
+    return (time.perf_counter() - start) * 1e3
