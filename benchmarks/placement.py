@@ -1,10 +1,9 @@
-"""How much the place of large blocks in the device's memory changes a model's time: one process, memory taken anew.
+"""How much it changes a model's time where large blocks lie in the device's memory: one process, memory anew.
 
     python benchmarks/placement.py > benchmarks/results/placement-H200.jsonl
 
 A line a process: milliseconds of the reference at first and again, after each of six draws of the allocator's
-memory, with six other copies of the inputs, with three other models, and with zeros as inputs; then the longest
-kernels. Four processes a problem. Decision 13 rests on it.
+memory, with six other copies of the inputs, three other models, and zeros as inputs; then the longest kernels. Four processes a problem. Decision 13 rests on it.
 """
 
 from __future__ import annotations
@@ -83,13 +82,17 @@ def _after_a_draw(model: torch.nn.Module, inputs: list[Any]) -> float:
 def _median_ms(model: torch.nn.Module, inputs: list[Any]) -> float:
     times = []
     for _ in range(6):
-        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        before, after = _event(), _event()
         before.record()
         model(*inputs)
         after.record()
         torch.cuda.synchronize()
-        times.append(before.elapsed_time(after))
+        times.append(float(before.elapsed_time(after)))
     return round(sorted(times[2:])[2], 3)
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
 def _longest_kernels(model: torch.nn.Module, inputs: list[Any]) -> list[tuple[str, float]]:
