@@ -3,7 +3,8 @@
     python benchmarks/placement.py > benchmarks/results/placement-H200.jsonl
 
 A line a process: milliseconds of the reference at first and again, after each of six draws of the allocator's
-memory, with six other copies of the inputs, three other models, and zeros as inputs; then the longest kernels. Four processes a problem. Decision 13 rests on it.
+memory, with six other copies of the inputs, three other models, and zeros as inputs;
+then the longest kernels. Four processes a problem. Decision 13 rests on it.
 """
 
 from __future__ import annotations
