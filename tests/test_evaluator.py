@@ -85,6 +85,13 @@ def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_t
     assert rows[1].status == "correct"
 
 
+def test_a_compiled_model_is_judged_though_its_process_runs_as_nobody_known():
+    head = "import getpass\n\n@torch.compile\ndef activate(x):\n    return torch.relu(x)\n"
+    compiled = kernel("getpass.getuser()", "return self.norm(activate(x))", head=head)
+    rows = judge(jobs_of(compiled, RIGHT), measure=False)
+    assert [row.status for row in rows.values()] == ["correct", "correct"], rows[0].failure
+
+
 def test_a_lost_oracle_is_replaced_its_job_tried_again_and_then_given_up():
     families: list[set[int]] = []
     killer = threading.Thread(target=_kill_oracles, args=(families, 2), daemon=True)
