@@ -1,4 +1,4 @@
-// Sets light or dark before the page is drawn; the choice is kept in this browser.
+// What must be settled before the page is drawn: light or dark, as kept in this browser, and which rows of a long board wait.
 (() => {
   const root = document.documentElement;
   const order = ["auto", "light", "dark"];
@@ -18,4 +18,20 @@
       try { localStorage.setItem("theme", current); } catch { /* private mode: the choice lasts for this page */ }
     });
   });
+})();
+
+// Rows below every screen's edge are laid out a second after the page has loaded, or at the first move towards them;
+// not where the browser is about to return to a place in the page.
+(() => {
+  const root = document.documentElement;
+  const visit = performance.getEntriesByType("navigation")[0];
+  if (!visit || visit.type !== "navigate" || location.hash) return;
+  const moves = ["scroll", "keydown"];
+  const whole = () => {
+    root.classList.remove("early");
+    for (const type of moves) removeEventListener(type, whole);
+  };
+  root.classList.add("early");
+  for (const type of moves) addEventListener(type, whole);
+  addEventListener("load", () => setTimeout(whole, 1000));
 })();
