@@ -33,9 +33,14 @@ from kernelbench.version import evaluator_sha256
 
 WARM_S = 60.0
 WARM_TRIES = 2
+TRIES = 2
 RETIRE_AT_ONCE_GB = 20.0
 COMPILING = "torch.compile"
 _log = logging.getLogger(__name__)
+
+
+class FailedBeside(ReferenceFailed):
+    """The reference did not run while a candidate was there."""
 
 
 class Standby:
@@ -95,8 +100,22 @@ class Oracle:
     def judge(self, job: Job, cache: Path | None, upcoming: Path | None = None) -> Row:
         """Judge one job; a fault of the reference's is an infra_error row.
 
-        `cache` holds what was built for the job, `upcoming` what was built for the one after.
+        `cache` holds what was built for the job, `upcoming` what was built for the one after. Where the
+        reference fails, everything is tried once more with new processes; where it fails beside the candidate
+        again and runs without it, that is the candidate's doing.
         """
+        for _ in range(TRIES):
+            try:
+                return self._judge_once(job, cache, upcoming)
+            except ReferenceFailed as failure:
+                error = failure
+                _log.warning("%s: %s", job.key, str(error)[:500])
+        if not isinstance(error, FailedBeside) or not self._reference_runs(job.problem):
+            return _failed(job, Status.INFRA_ERROR, str(error))
+        message = f"with this kernel on the device the reference does not run: {error}"
+        return _failed(job, Status.OUT_OF_MEMORY, message)
+
+    def _judge_once(self, job: Job, cache: Path | None, upcoming: Path | None) -> Row:
         process: RunnerProcess | None = None
         try:
             started = time.monotonic()
@@ -112,24 +131,10 @@ class Oracle:
             return row
         except (ReferenceFailed, RunFailed, torch.cuda.OutOfMemoryError) as error:
             self._drop_bench()
-            if process is not None:
-                process.end()
-            return self._blame(job, error, had_candidate=process is not None)
-
-    def _blame(self, job: Job, error: Exception, *, had_candidate: bool) -> Row:
-        """Whose fault is it that the reference failed? The candidate's, where it runs once that is gone."""
-        status, message = Status.INFRA_ERROR, str(error)
-        if had_candidate and self._reference_runs(job.problem):
-            status = Status.OUT_OF_MEMORY
-            message = f"with this kernel on the device the reference does not run: {message}"
-        return Row(
-            key=job.key,
-            status=status,
-            kernel_sha256=job.kernel_sha256,
-            problem_sha256=job.problem.sha256,
-            evaluator_sha256=evaluator_sha256(),
-            failure=Failure(name=type(error).__name__, message=message[:8000]),
-        )
+            if process is None:
+                raise ReferenceFailed(str(error)) from error
+            process.end()
+            raise FailedBeside(str(error)) from error
 
     def _reference_runs(self, problem: Problem) -> bool:
         try:
@@ -208,6 +213,17 @@ class Oracle:
             self._reference = None
         if self.settings.device == "cuda":
             torch.cuda.empty_cache()
+
+
+def _failed(job: Job, status: Status, message: str) -> Row:
+    return Row(
+        key=job.key,
+        status=status,
+        kernel_sha256=job.kernel_sha256,
+        problem_sha256=job.problem.sha256,
+        evaluator_sha256=evaluator_sha256(),
+        failure=Failure(name="ReferenceFailed", message=message[:8000]),
+    )
 
 
 def handles_can_be_shared() -> bool:
