@@ -20,8 +20,8 @@
   });
 })();
 
-// Rows below every screen's edge are laid out a second after the page has loaded, or at the first move towards them;
-// not where the browser is about to return to a place in the page.
+// Rows below every screen's edge are laid out a second after the page has been read, or at the first move towards
+// them; at once where the browser is about to return to a place in the page.
 (() => {
   const root = document.documentElement;
   const visit = performance.getEntriesByType("navigation")[0];
@@ -33,5 +33,5 @@
   };
   root.classList.add("early");
   for (const type of moves) addEventListener(type, whole);
-  addEventListener("load", () => setTimeout(whole, 1000));
+  addEventListener("DOMContentLoaded", () => setTimeout(whole, 1000));
 })();
