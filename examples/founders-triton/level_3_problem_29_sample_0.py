@@ -1,4 +1,4 @@
-"""Swin-MLP: five launches a block instead of eager PyTorch's thirty.
+"""Swin-MLP: five launches a block.
 
 Layer norm, mixing of positions, layer norm and two linear layers are one kernel each. The mixing kernel gathers its
 window from the tokens as they lie, with zeros where the displaced window leaves the image, and adds the block's input;

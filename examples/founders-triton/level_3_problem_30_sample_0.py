@@ -1,4 +1,4 @@
-"""Swin Transformer V2: eight launches a block instead of eager PyTorch's sixty.
+"""Swin Transformer V2: eight launches a block.
 
 The attention kernel gathers its (possibly displaced) window from the projections as they lie, adds their biases,
 normalises queries and keys, and writes the mixed values back to their tokens; no score is ever written. The position
