@@ -67,7 +67,7 @@ def test_death_in_a_timed_batch_is_a_runtime_error(timed):
 
 def test_a_kernel_that_hangs_is_stopped_and_the_next_is_right():
     endless = kernel("while True: time.sleep(0.1)")
-    rows = judge(jobs_of(endless, RIGHT, kernel(head="time.sleep(1000)"), RIGHT), timeout_s=8, measure=False)
+    rows = judge(jobs_of(endless, RIGHT, kernel(head="time.sleep(1000)"), RIGHT), timeout_s=5, measure=False)
     assert [str(row.status) for row in rows.values()] == ["timeout", "correct", "timeout", "correct"]
 
 
@@ -86,7 +86,9 @@ def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_t
 
 
 def test_a_compiled_model_is_judged_though_its_process_runs_as_nobody_known():
-    head = "import getpass\n\n@torch.compile\ndef activate(x):\n    return torch.relu(x)\n"
+    head = (
+        'import getpass\n\n@torch.compile(backend="aot_eager")\ndef activate(x):\n    return torch.relu(x)\n'
+    )
     compiled = kernel("getpass.getuser()", "return self.norm(activate(x))", head=head)
     rows = judge(jobs_of(compiled, RIGHT), measure=False)
     assert [row.status for row in rows.values()] == ["correct", "correct"], rows[0].failure
