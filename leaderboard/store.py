@@ -68,13 +68,14 @@ def history_path(data: Path, board: str, entry: str, revision: int) -> Path:
 
 def recorded_results(data: Path) -> list[ResultFile]:
     """Read every current result; raise StoreError where content and path disagree."""
-    results = []
-    for path in sorted((data / "results").glob("*/*.json")):
-        result = read_result(path)
-        if (result.board, result.entry) != (path.parent.name, path.stem):
-            raise StoreError(f"{path}: says it is {result.board}/{result.entry}; the path must say the same")
-        results.append(result)
-    return results
+    return [in_its_place(read_result(path), path) for path in sorted((data / "results").glob("*/*.json"))]
+
+
+def in_its_place(result: ResultFile, path: Path) -> ResultFile:
+    """Give the result back; raise StoreError where its path says another board or entry."""
+    if (result.board, result.entry) != (path.parent.name, path.stem):
+        raise StoreError(f"{path}: says it is {result.board}/{result.entry}; the path must say the same")
+    return result
 
 
 def dump_result(result: ResultFile) -> str:
@@ -107,9 +108,8 @@ def write_atomically(path: Path, text: str) -> None:
             os.fsync(stream.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
-    except BaseException:
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

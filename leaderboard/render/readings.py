@@ -73,12 +73,7 @@ def _read_result(path: Path) -> ResultFile:
         data = json.loads(path.read_bytes())
     except ValueError as error:
         raise store.StoreError(f"{path}: not a result file: {error}") from error
-    result = store.parse_result(data, path)
-    if (result.board, result.entry) != (path.parent.name, path.stem):
-        raise store.StoreError(
-            f"{path}: says it is {result.board}/{result.entry}; the path must say the same"
-        )
-    return result
+    return store.in_its_place(store.parse_result(data, path), path)
 
 
 def _read_submission(path: Path) -> Submission:
