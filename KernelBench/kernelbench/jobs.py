@@ -1,16 +1,18 @@
-"""What is asked of an engine: kernels to judge, and how. Pure records."""
+"""What is asked of an engine: kernels to judge, and how. Records, and how the row of a job begins."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
 
 from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
-from kernelbench.rows import Environment, Profile, Row, Sizes
+from kernelbench.rows import Environment, Failure, Profile, Row, Sizes, Status
+from kernelbench.version import evaluator_sha256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,19 @@ class Verdict:
 
     row: Row
     environment: Environment
+
+
+def unmeasured_row(job: Job, status: Status, failure: Failure | None = None) -> Row:
+    """Begin the row of a job, finished now: all that is known before anything is measured."""
+    return Row(
+        key=job.key,
+        status=status,
+        kernel_sha256=job.kernel_sha256,
+        problem_sha256=job.problem.sha256,
+        evaluator_sha256=evaluator_sha256(),
+        failure=failure,
+        finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
 
 
 Progress = Callable[[str, dict[str, Any]], None]

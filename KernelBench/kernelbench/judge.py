@@ -16,10 +16,9 @@ from kernelbench import census, floor, measure, timed_outputs, trials
 from kernelbench.bench import Bench
 from kernelbench.frames import Op
 from kernelbench.hearing import Hearing, Ruled
-from kernelbench.jobs import Job
+from kernelbench.jobs import Job, unmeasured_row
 from kernelbench.processes import RunFailed, RunnerProcess
 from kernelbench.rows import Failure, Row, Status
-from kernelbench.version import evaluator_sha256
 
 CENSUS_S = 15.0
 _OUT_OF_MEMORY = ("OutOfMemoryError", "OutOfMemory", "MemoryError")
@@ -40,13 +39,7 @@ def judge(
     """
     started = time.monotonic()
     hearing = Hearing(bench=bench, job=job, process=process, quiet=quiet)
-    blank = Row(
-        key=job.key,
-        status=Status.INFRA_ERROR,
-        kernel_sha256=job.kernel_sha256,
-        problem_sha256=job.problem.sha256,
-        evaluator_sha256=evaluator_sha256(),
-    )
+    blank = unmeasured_row(job, Status.INFRA_ERROR)
     try:
         with _failures_ruled(hearing):
             row = replace(blank, **(hear or _hear)(hearing))

@@ -22,14 +22,13 @@ from kernelbench import compat_judge, memory
 from kernelbench.bench import Bench
 from kernelbench.environment import describe_device
 from kernelbench.frames import Op
-from kernelbench.jobs import Job, Settings
+from kernelbench.jobs import Job, Settings, unmeasured_row
 from kernelbench.judge import judge
 from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
 from kernelbench.processes import Home, RunFailed, RunnerProcess, Zygote
 from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.sides import ReferenceFailed
-from kernelbench.version import evaluator_sha256
 
 WARM_S = 60.0
 WARM_TRIES = 2
@@ -107,13 +106,14 @@ class Oracle:
         for _ in range(TRIES):
             try:
                 return self._judge_once(job, cache, upcoming)
-            except ReferenceFailed as failure:
-                error = failure
+            except ReferenceFailed as failed:
+                error = failed
                 _log.warning("%s: %s", job.key, str(error)[:500])
-        if not isinstance(error, FailedBeside) or not self._reference_runs(job.problem):
-            return _failed(job, Status.INFRA_ERROR, str(error))
-        message = f"with this kernel on the device the reference does not run: {error}"
-        return _failed(job, Status.OUT_OF_MEMORY, message)
+        status, message = Status.INFRA_ERROR, str(error)
+        if isinstance(error, FailedBeside) and self._reference_runs(job.problem):
+            status = Status.OUT_OF_MEMORY
+            message = f"with this kernel on the device the reference does not run: {message}"
+        return unmeasured_row(job, status, Failure(name="ReferenceFailed", message=message[:8000]))
 
     def _judge_once(self, job: Job, cache: Path | None, upcoming: Path | None) -> Row:
         process: RunnerProcess | None = None
@@ -147,27 +147,28 @@ class Oracle:
     def close(self) -> None:
         """End what is kept."""
         self._join_endings()
-        if self._candidate is not None:
-            self._candidate.end()
+        self._drop_candidate()
         self._drop_bench()
 
     def _prepare_compiler(self, source: str) -> None:
         """Load torch's compiler where all later processes start: in each of them it would take seconds."""
         if COMPILING in source and not self.zygote.has_compiler:
             self.zygote.load_compiler()
-            if self._candidate is not None:
-                self._candidate.end()
-                self._candidate = None
+            self._drop_candidate()
 
     def _prepare_candidate(self, cache: Path | None) -> None:
         if self._candidate is None:
             confined = "isolation" not in self.settings.switched_off
             self._candidate = Standby(self.zygote, confined=confined, cache=cache)
 
-    def _take_candidate(self, cache: Path | None) -> RunnerProcess:
-        if self._candidate is not None and self._candidate.cache != cache:
+    def _drop_candidate(self) -> None:
+        if self._candidate is not None:
             self._candidate.end()
             self._candidate = None
+
+    def _take_candidate(self, cache: Path | None) -> RunnerProcess:
+        if self._candidate is not None and self._candidate.cache != cache:
+            self._drop_candidate()
         self._prepare_candidate(cache)
         if self._candidate is None:
             raise RuntimeError("no process stands by")
@@ -213,17 +214,6 @@ class Oracle:
             self._reference = None
         if self.settings.device == "cuda":
             torch.cuda.empty_cache()
-
-
-def _failed(job: Job, status: Status, message: str) -> Row:
-    return Row(
-        key=job.key,
-        status=status,
-        kernel_sha256=job.kernel_sha256,
-        problem_sha256=job.problem.sha256,
-        evaluator_sha256=evaluator_sha256(),
-        failure=Failure(name="ReferenceFailed", message=message[:8000]),
-    )
 
 
 def handles_can_be_shared() -> bool:

@@ -17,14 +17,12 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import IO, Any
 
 from kernelbench.engines.wire import pack_request
-from kernelbench.jobs import Job
+from kernelbench.jobs import Job, unmeasured_row
 from kernelbench.keys import MAX_SAMPLE, KernelKey
-from kernelbench.rows import Failure, Row, Status
-from kernelbench.version import evaluator_sha256
+from kernelbench.rows import Failure, Status
 
 from leaderboard.serve.judgements import Judgement, Judgements
 
@@ -194,15 +192,7 @@ def _lost(item: Judgement) -> dict[str, Any]:
     failure = Failure(
         name="WorkerLost", message=f"the judging process died {item.attempts} times; send it again"
     )
-    row = Row(
-        key=job.key,
-        status=Status.INFRA_ERROR,
-        kernel_sha256=job.kernel_sha256,
-        problem_sha256=job.problem.sha256,
-        evaluator_sha256=evaluator_sha256(),
-        failure=failure,
-        finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    row = unmeasured_row(job, Status.INFRA_ERROR, failure)
     return {"row": row.to_json(), "environment": {"device": "", "gpu": ""}}
 
 

@@ -13,15 +13,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kernelbench.build import Builder, BuildStatus, Built
 from kernelbench.devices import device_names
-from kernelbench.jobs import Job, Progress, Settings, Verdict
+from kernelbench.jobs import Job, Progress, Settings, Verdict, unmeasured_row
 from kernelbench.rows import Environment, Failure, Row, Status
-from kernelbench.version import evaluator_sha256
 
 PREPARATION_S = 600.0
 """Seconds that the oracle may take beyond the candidate's own time: for the reference, warming up."""
@@ -284,22 +282,10 @@ def _verdict(job: Job, answer: dict[str, Any] | None) -> Verdict:
             row=Row.from_json(answer["row"]), environment=environment_from_json(answer["environment"])
         )
     failure = Failure(name="OracleLost", message="the judging process died or did not answer, twice")
-    return Verdict(row=_blank(job, Status.INFRA_ERROR, failure), environment=_no_device())
+    return Verdict(row=unmeasured_row(job, Status.INFRA_ERROR, failure), environment=_no_device())
 
 
 def _build_failure(job: Job, built: Built) -> Verdict:
     message = built.message or "the extension does not compile"
     failure = Failure(name="BuildFailed", message=message, log=built.log)
-    return Verdict(row=_blank(job, Status.COMPILE_ERROR, failure), environment=_no_device())
-
-
-def _blank(job: Job, status: Status, failure: Failure) -> Row:
-    return Row(
-        key=job.key,
-        status=status,
-        kernel_sha256=job.kernel_sha256,
-        problem_sha256=job.problem.sha256,
-        evaluator_sha256=evaluator_sha256(),
-        failure=failure,
-        finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    return Verdict(row=unmeasured_row(job, Status.COMPILE_ERROR, failure), environment=_no_device())

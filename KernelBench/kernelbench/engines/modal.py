@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from kernelbench.engines import epoch
 from kernelbench.engines.remote_build import Packed, read_builds
 from kernelbench.engines.wire import Answer, RefusedAnswerError, pack_request, read_answer
 from kernelbench.figures import gpus
-from kernelbench.jobs import Job, Progress, Settings, Verdict
+from kernelbench.jobs import Job, Progress, Settings, Verdict, unmeasured_row
 from kernelbench.keys import KernelKey
 from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.sources import recognise
-from kernelbench.version import evaluator_sha256
 
 Call = Callable[[str], object]
 """Sends a request and gives its answer; raises whatever the platform raises."""
@@ -202,15 +200,7 @@ def _faults(group: Group, answer: Answer | Fault) -> dict[KernelKey, Fault]:
 def _infra(job: Job, fault: Fault) -> Verdict:
     """Give the row of a kernel that nothing judged, in the environment where it should have been."""
     name, words = fault
-    row = Row(
-        key=job.key,
-        status=Status.INFRA_ERROR,
-        kernel_sha256=job.kernel_sha256,
-        problem_sha256=job.problem.sha256,
-        evaluator_sha256=evaluator_sha256(),
-        failure=Failure(name=name, message=words),
-        finished_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    )
+    row = unmeasured_row(job, Status.INFRA_ERROR, Failure(name=name, message=words))
     device = gpus()[epoch.GPU].device_names[0]
     return Verdict(
         row=row, environment=Environment(device=device, gpu=epoch.GPU, image=f"epoch-{epoch.EPOCH}")
