@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
 
 from kernelbench.bench import Bench
 from kernelbench.sides import Side
 
 _log = logging.getLogger(__name__)
+_secret = random.SystemRandom()
 
 
 def run_timed(bench: Bench, side: Side, order: list[int], seed: int, left_s: float) -> tuple[float, float]:
@@ -23,12 +25,12 @@ def run_timed(bench: Bench, side: Side, order: list[int], seed: int, left_s: flo
     return wall_ms, claimed_ms
 
 
-def draw_memory(bench: Bench, side: Side, left_s: Callable[[], float]) -> None:
-    """Let both sides take their memory anew, and warm them up.
+def draw_memory(bench: Bench, side: Side, left_s: Callable[[], float], *, at_first: bool) -> None:
+    """Let sides take their memory anew and warm up: both at first, later each by the toss of a coin.
 
-    Where large blocks happen to lie makes some kernels up to 30 % slower, for as long as they lie there.
+    Where large blocks happen to lie makes some kernels up to 30 % slower, for as long as they lie there. They
+    often alternate between two places: with a draw each time, both sides would, in step or never.
     """
-    for each in (bench.reference, side):
-        bench.run_batch(each, [], 0, left_s(), fresh=True)
-        for _ in range(2):
-            bench.run_batch(each, list(range(bench.sets)), 0, left_s())
+    for each in _secret.sample((bench.reference, side), 2):
+        if at_first or _secret.random() < 1 / 2:
+            bench.run_batch(each, list(range(bench.sets)), 0, left_s(), fresh=True)

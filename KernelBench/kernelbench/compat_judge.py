@@ -49,8 +49,8 @@ def hear(hearing: Hearing) -> dict[str, Any]:
     _run_trials(hearing)
     fields: dict[str, Any] = {"status": Status.CORRECT}
     if bench.settings.measure:
-        hearing.quiet()
-        fields |= _timed(hearing) | {"peak_memory_gb": bench.device_memory_gb()}
+        with hearing.quiet():
+            fields |= _timed(hearing) | {"peak_memory_gb": bench.device_memory_gb()}
     return fields
 
 

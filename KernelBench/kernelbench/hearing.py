@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +36,7 @@ class Hearing:
     bench: Bench
     job: Job
     process: RunnerProcess
-    quiet: Callable[[], None]
+    quiet: Callable[[], AbstractContextManager[None]]
     phase: Status = Status.COMPILE_ERROR
     side: Side | None = None
     alignment: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -29,13 +29,13 @@ def judge(
     bench: Bench,
     job: Job,
     process: RunnerProcess,
-    quiet: Callable[[], None],
+    quiet: Callable[[], AbstractContextManager[None]],
     hear: Callable[[Hearing], dict[str, Any]] | None = None,
 ) -> Row:
     """Judge a candidate whose process has not loaded it yet. Ending the process is left to the caller.
 
-    `quiet` is called before timing and returns once nothing else of ours uses the device. `hear` are the
-    rules: the board's own where left out.
+    While `quiet` lasts, nothing else of ours uses the device: timing happens inside. `hear` are the rules:
+    the board's own where left out.
     """
     started = time.monotonic()
     hearing = Hearing(bench=bench, job=job, process=process, quiet=quiet)
@@ -100,12 +100,12 @@ def _build(hearing: Hearing) -> None:
 def _measured(hearing: Hearing) -> dict[str, Any]:
     """Time both sides, checking outputs of the timed runs; decide which clock counts."""
     bench, clocks_count = hearing.bench, "clocks" not in hearing.bench.settings.switched_off
-    hearing.quiet()
-    hearing.mark("quiet")
     try:
-        found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
-        if found.suspicion and clocks_count:
+        with hearing.quiet():
+            hearing.mark("quiet")
             found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
+            if found.suspicion and clocks_count:
+                found = measure.measure(bench, hearing.require_side(), hearing.left_s, _verifier(hearing))
     except timed_outputs.InputsChanged:
         message = "forward changed its inputs in a timed run"
         raise Ruled(Status.REJECTED, "InputChanged", message, {"violation": "input"}) from None

@@ -22,14 +22,14 @@ from kernelbench.sides import Side
 HALF_WIDTH = 0.005
 """Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
 
-BUDGET_S = {"cuda": 0.75, "cpu": 2.0}
-PATIENCE_S = {"cuda": 2.5, "cpu": 2.0}
+BUDGET_S = {"cuda": 0.6, "cpu": 2.0}
+PATIENCE_S = {"cuda": 1.5, "cpu": 2.0}
 LOOSE_HALF_WIDTH = 0.01
 """After the budget this is good enough; what is looser still may take as long as patience lasts."""
 
 MAX_ROUNDS = 60
-ROUNDS_A_DRAW = {"cuda": 3, "cpu": MAX_ROUNDS}
-"""After so many rounds both sides take their memory anew; on a CPU they keep what they have."""
+ROUNDS_A_DRAW = {"cuda": 2, "cpu": MAX_ROUNDS}
+"""After so many rounds either side may take its memory anew; on a CPU they keep what they have."""
 
 OUT_OF_TIME_S = 5.0
 BENT_SETS, FEW_SETS = 2, 8
@@ -70,7 +70,7 @@ def measure(
     started = time.monotonic()
     while len(found.rounds) < MAX_ROUNDS:
         if len(found.rounds) % ROUNDS_A_DRAW[bench.device] == 0:
-            draw_memory(bench, side, left_s)
+            draw_memory(bench, side, left_s, at_first=not found.rounds)
         found.rounds.append(_round(bench, side, left_s, verify, found, deck))
         if _is_enough(bench, found, deck, time.monotonic() - started, left_s()):
             break

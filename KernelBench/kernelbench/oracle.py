@@ -12,6 +12,8 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -68,6 +70,10 @@ class Standby:
         if not self._is_warm:
             raise ReferenceFailed(f"no process opened the device in {WARM_TRIES} tries")
         return self._process
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop the process for a while, also in the middle of opening the device."""
+        return self._process.paused()
 
     def end(self) -> None:
         """End a process that is not needed after all."""
@@ -126,7 +132,7 @@ class Oracle:
             self._prepare_candidate(upcoming)
             self.walls = self.walls or process.walls()
             rules = compat_judge.hear if self.settings.profile == "compat" else None
-            row = judge(bench, job, process, self._make_quiet, rules)
+            row = judge(bench, job, process, self._quiet, rules)
             self._retire(process, bench.device_memory_gb() or 0.0)
             return row
         except (ReferenceFailed, RunFailed, torch.cuda.OutOfMemoryError) as error:
@@ -183,11 +189,12 @@ class Oracle:
         if device_memory_gb > RETIRE_AT_ONCE_GB:
             self._join_endings()
 
-    def _make_quiet(self) -> None:
-        """Wait until nothing of ours uses the device: the last processes are gone, the next is warm."""
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Keep everything else of ours off the device: the last processes are gone, the next is stopped."""
         self._join_endings()
-        if self._candidate is not None:
-            self._candidate.await_warm()
+        with self._candidate.paused() if self._candidate else nullcontext():
+            yield
 
     def _join_endings(self) -> None:
         while self._endings:

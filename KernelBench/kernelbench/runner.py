@@ -78,6 +78,7 @@ class Runner:
         """Build the model under a seed, drawing its weights on the device or on the CPU."""
         self.model = None
         self.outputs = []
+        self._give_back_memory()  # so that the weights lie as in a new process, not in what a call has left
         builder = getattr(self.module, self.class_name)
         with (
             torch.no_grad(),
@@ -168,8 +169,8 @@ class Runner:
             os.sched_setaffinity(0, {core})
         seed_all(seed)
         self._synchronize()
-        if fresh and self.device == "cuda":
-            torch.cuda.empty_cache()
+        if fresh:
+            self._give_back_memory()
         gc.collect(0)
         gc.disable()
         self.channel.answer(Reply(op=Op.READY))
@@ -244,8 +245,7 @@ class Runner:
             buffer.close()
         self.buffers.clear()
         gc.collect()
-        if self.device == "cuda":
-            torch.cuda.empty_cache()
+        self._give_back_memory()
 
     def _model(self) -> torch.nn.Module:
         if self.model is None:
@@ -259,6 +259,10 @@ class Runner:
     def _exactly(self, at: int) -> Any:
         with torch.no_grad():
             return run_exactly(self._model(), self.sets[at], self.dtype)
+
+    def _give_back_memory(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
 
     def _synchronize(self) -> None:
         if self.device == "cuda":

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from kernelbench import memory
@@ -77,5 +78,15 @@ def launch_core(device: str) -> int | None:
     cores = sorted(os.sched_getaffinity(0))
     if device != "cuda" or len(cores) < MIN_CORES:
         return None
-    os.sched_setaffinity(0, set(cores[: -MIN_CORES // 2]))
+    os.sched_setaffinity(0, set(cores[: -MIN_CORES // 2]) - _siblings(cores[-1]))
     return cores[-1]
+
+
+def _siblings(core: int) -> set[int]:
+    """The threads of the core that a processor thread is on, where Linux says so: `7,15` or `6-7`."""
+    try:
+        text = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text("utf-8")
+    except OSError:
+        return set()
+    spans = [part.partition("-") for part in text.strip().split(",")]
+    return {each for first, _, last in spans for each in range(int(first), int(last or first) + 1)}

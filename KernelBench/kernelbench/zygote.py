@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -55,18 +56,38 @@ def _preload() -> None:
 
     from kernelbench import extensions, runner  # noqa: F401
 
-    with suppress(ImportError):
-        import triton
-        import triton.language  # noqa: F401
+    _load_triton()
     _freeze()
+
+
+def _load_triton() -> None:
+    """Load Triton with its driver, which is C that each process would else compile for itself."""
+    with suppress(ImportError, RuntimeError, AssertionError, OSError, subprocess.SubprocessError):
+        import triton.language  # noqa: F401
+        from triton.runtime import driver
+
+        _ = driver.active.utils
 
 
 def _load_compiler() -> None:
     # Its pool of workers would start at the import, outside the walls of whoever compiles.
     os.environ["TORCH_WARM_POOL"] = "0"
     import torch._dynamo
-    import torch._inductor.compile_fx  # noqa: F401
+    import torch._inductor.compile_fx
 
+    with suppress(ImportError, AttributeError):  # what a first compilation loads, where torch names it so
+        import torch._inductor.choices
+        import torch._inductor.fx_passes.fuse_attention
+        from torch._inductor.codecache import torch_key
+        from torch._inductor.codegen.common import init_backend_registration
+
+        torch._dynamo.list_backends()
+        init_backend_registration()
+        torch_key()
+    with suppress(ImportError):
+        from triton.runtime.cache import triton_key
+
+        triton_key()
     _freeze()
 
 

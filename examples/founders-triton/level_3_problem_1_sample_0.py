@@ -15,6 +15,8 @@ from torch import nn
 DEPTH = 64
 TILE = 128
 PROGRAMS = 132
+LONGEST_SUM = 8192
+"""Tensor cores round sums towards zero: the error of a sum grows with its length."""
 
 
 @triton.jit
@@ -192,10 +194,10 @@ def product(
 
 
 def splits_of(m: int, layer: nn.Linear) -> int:
-    """How many parts of the depth give every multiprocessor a tile."""
+    """How many parts of the depth give every multiprocessor a tile, and keep a sum's rounding small."""
     n, k = layer.weight.shape
     tiles = triton.cdiv(m, TILE) * triton.cdiv(n, TILE)
-    return max(1, min(PROGRAMS // tiles, triton.cdiv(k, DEPTH) // 4))
+    return max(triton.cdiv(k, LONGEST_SUM), min(PROGRAMS // tiles, triton.cdiv(k, DEPTH) // 4))
 
 
 class ModelNew(nn.Module):
