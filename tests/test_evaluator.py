@@ -71,6 +71,16 @@ def test_a_kernel_that_hangs_is_stopped_and_the_next_is_right():
     assert [str(row.status) for row in rows.values()] == ["timeout", "correct", "timeout", "correct"]
 
 
+def test_a_kernel_much_faster_than_its_reference_is_timed_over_more_calls():
+    lazy = SOURCE.replace("        return self.norm", "        time.sleep(0.005)\n        return self.norm")
+    problem = Problem(level=1, problem_id=1, name="1_Lazy", source=f"import time\n{lazy}")
+    counts = kernel("self.calls += 1", "assert self.calls < 600, 'enough'", init="self.calls = 0")
+    rows = judge(jobs_of(counts, RIGHT, problem=problem))
+    assert (rows[0].status, rows[0].failure.message.splitlines()[0]) == ("runtime_error", "enough")
+    assert rows[1].status == "correct"
+    assert rows[1].speedup_ci95[0] > 5
+
+
 def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_the_same():
     broken = Problem(
         level=1,
@@ -115,7 +125,7 @@ def _kill_oracles(families: list[set[int]], count: int) -> None:
     while len(families) < count and time.monotonic() < deadline:
         for pid in own_processes():
             family = set(sandbox.descendants(pid))
-            if "kernelbench.oracle" in _command(pid) and len(family) > 3:
+            if "kernelbench.serve" in _command(pid) and len(family) > 3:
                 families.append(family)
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)

@@ -7,7 +7,16 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernelbench.pairing import MIN_ROUNDS, Round, is_tight, median_interval, oracle_ms, speedup, timing
+from kernelbench.pairing import (
+    MIN_ROUNDS,
+    Round,
+    is_tight,
+    median_interval,
+    oracle_ms,
+    parts,
+    speedup,
+    timing,
+)
 
 
 def rounds_of(*ratios, overhead_ms=0.5):
@@ -15,8 +24,8 @@ def rounds_of(*ratios, overhead_ms=0.5):
         Round(
             reference_ms=2.0 * ratio,
             candidate_ms=2.0,
-            reference_wall_ms=2.0 * ratio + overhead_ms,
             candidate_wall_ms=2.0 + overhead_ms,
+            overhead_ms=overhead_ms,
         )
         for ratio in ratios
     ]
@@ -50,7 +59,7 @@ def test_the_speedup_is_reference_over_candidate():
 
 def test_a_drift_that_both_sides_share_does_not_show():
     drifting = [
-        Round(reference_ms=3 * f, candidate_ms=2 * f, reference_wall_ms=3 * f, candidate_wall_ms=2 * f)
+        Round(reference_ms=3 * f, candidate_ms=2 * f, candidate_wall_ms=2 * f, overhead_ms=0.0)
         for f in (1, 1.2, 1.5, 1.1, 2.0, 1.7)
     ]
     assert speedup(drifting)[0] == pytest.approx(1.5)
@@ -81,3 +90,19 @@ def test_a_summary_says_what_the_standard_library_says(values):
     )
     assert math.isclose(said.mean, statistics.fmean(values))
     assert math.isclose(said.std, statistics.pstdev(values), abs_tol=1e-9)
+
+
+@given(st.integers(1, 256), st.integers(1, 256), st.randoms(use_true_random=False))
+def test_the_reference_runs_inputs_that_the_candidate_runs_in_the_same_half(calls, reference_calls, draw):
+    reference_calls = min(calls, reference_calls)
+    dealt = parts(calls, reference_calls, draw)
+    assert sorted(at for part in dealt for at in part.candidate) == list(range(calls))
+    for part in dealt:
+        assert set(part.reference) <= set(part.candidate)
+        assert len(part.reference) >= 1
+    assert abs(sum(len(part.reference) for part in dealt) - reference_calls) <= 1
+
+
+def test_a_reference_as_fast_as_the_candidate_runs_every_call():
+    for part in parts(9, 9, random.Random(3)):
+        assert sorted(part.reference) == sorted(part.candidate)

@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 from kernelbench import compare, memory
+from kernelbench.cores import launch_cores, quietest
 from kernelbench.frames import Leaf, Op, Reply
 from kernelbench.inputs import InputSource
 from kernelbench.jobs import Settings
 from kernelbench.problems import Problem
 from kernelbench.processes import RunFailed, RunnerProcess
 from kernelbench.runner import PRECISIONS
-from kernelbench.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side, launch_core
+from kernelbench.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side
 
 ROUND_MS = {"cuda": 12.0, "cpu": 20.0}
 """How long the calls of a round should take on each side: so long that message round trips do not matter."""
@@ -30,6 +31,9 @@ ROUND_MS = {"cuda": 12.0, "cpu": 20.0}
 MAX_SETS = 256
 SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
 """Inputs and outputs of a round take at most this much on each side; a round of one call may take more."""
+
+QUICKLY_BUILT_S = 0.03
+"""A reference that is built in less is built anew while timing."""
 
 _FLUSH_BYTES = 256 << 20
 
@@ -46,7 +50,8 @@ class Bench:
         self.weight_seed = secrets.randbits(60)
         self.init = self.source.init_arguments()
         self.place = "device"
-        self.core = launch_core(settings.device)
+        self.calls = self.sets = 1
+        self.choose_core()
         self.reference = Side(process=reference, buffers={}, trusted=True)
         self.candidate_buffers: dict[str, memory.SharedBuffer] = {}
         self.floors: dict[str, float] = {}
@@ -68,8 +73,33 @@ class Bench:
         if variant != self.variant:
             self.floors = {}
         self.variant, self.place = variant, place or self.place
+        started = time.perf_counter()
         self.ask_reference(Op.CONSTRUCT, **self.construction())
+        self._building_s = time.perf_counter() - started
         self._export_state()
+
+    def move_reference(self) -> None:
+        """Build the reference's model once more, if that is quick, so that its weights lie elsewhere."""
+        if self.device == "cuda" and self._building_s < QUICKLY_BUILT_S:
+            self.ask_reference(Op.CONSTRUCT, **self.construction())
+            self.ask_reference(Op.STATE, action="load", table=self.table)
+
+    def choose_core(self) -> None:
+        """Let both sides launch from the processor core that is least disturbed now."""
+        self.core = quietest(launch_cores(self.device))
+
+    def calls_for(self, call_ms: float) -> int:
+        """So many calls as fill a round, as far as memory for their inputs and outputs goes."""
+        wanted = math.ceil(ROUND_MS[self.device] / max(call_ms, 1e-3))
+        a_set = self._input_bytes + self.output_bytes
+        affordable = max(1, SETS_BYTES[self.device] // max(a_set, 1))
+        return min(wanted, affordable, MAX_SETS)
+
+    def make_room(self, side: Side, calls: int, timeout_s: float) -> None:
+        """Have inputs for so many calls a round, on both sides."""
+        if self._hold(calls):
+            side.hand_over("inputs", timeout_s)
+            side.ask(Op.INPUTS, timeout_s, sets=self.input_sets())
 
     def construction(self) -> dict[str, Any]:
         """What CONSTRUCT says, the same to both sides."""
@@ -184,18 +214,26 @@ class Bench:
         return side.ask(Op.STATE, timeout_s, action="load", table=self.table).text
 
     def run_batch(
-        self, side: Side, order: list[int], seed: int, timeout_s: float, *, fresh: bool = False
+        self,
+        side: Side,
+        order: list[int],
+        seed: int,
+        timeout_s: float,
+        *,
+        fresh: bool = False,
+        written: list[int] | None = None,
     ) -> tuple[float, float]:
         """Time a batch of calls: milliseconds by our clock and by the side's own.
 
         `fresh` gives the side's cached memory back before, so that its history does not show in its times.
+        `written` are the sets whose inputs are written, where more than those of the calls.
         """
         ready = side.ask(Op.BATCH, timeout_s, seed=seed, core=self.core, fresh=fresh)
         if ready.op is not Op.READY:
             raise RunFailed("ProtocolViolation", f"expected READY, got {ready.op.name}")
         self.settle()
         start = time.perf_counter()
-        self._hand_in(side, order)
+        self._hand_in(side, order if written is None else written)
         side.send(Op.GO, order=order)
         done = side.receive(timeout_s, spin=self.device == "cuda")
         elapsed_ms = (time.perf_counter() - start) * 1e3
@@ -205,9 +243,10 @@ class Bench:
 
     def measure_alone(self) -> float:
         """Milliseconds a call of the reference takes while no candidate is at work."""
-        order = list(range(self.sets))
+        self.choose_core()
+        order = list(range(self.calls))
         runs = [self.run_batch(self.reference, order, 0, REFERENCE_TIMEOUT_S)[1] for _ in range(3)]
-        return min(runs[1:]) / self.sets
+        return min(runs[1:]) / self.calls
 
     def _hand_in(self, side: Side, order: list[int]) -> None:
         """Write the inputs of a batch into a side's buffer, inside the clock, and empty the L2 cache.
@@ -245,7 +284,6 @@ class Bench:
 
     def _prepare(self) -> None:
         self.ask_reference(Op.LOAD, source=self.problem.sized_source, class_name="Model")
-        self.sets = 1
         self._place_inputs()
         self.build_reference()
         self.ask_reference(Op.INPUTS, sets=self.input_sets())
@@ -262,8 +300,9 @@ class Bench:
         self.output_offsets, self.output_bytes = memory.layout(sizes)
         self._share("outputs", self.output_bytes)
         self.aliases = self.mutates or self._reference_aliases(seed)
-        self._choose_sets(self.measure_alone())
-        for at in range(self.sets):
+        self.calls = self.calls_for(self.measure_alone())
+        self._hold(self.calls)
+        for at in range(self.calls):
             self.put(at, lambda: self.source.draw(secrets.randbits(60)))
         self.alone_ms = self.measure_alone()
 
@@ -277,15 +316,13 @@ class Bench:
         again = self.read_outputs(self.reference)
         return self.worst(expected, again, "plain") > 1.0
 
-    def _choose_sets(self, estimate_ms: float) -> None:
-        wanted = math.ceil(ROUND_MS[self.device] / max(estimate_ms, 1e-3))
-        a_set = self._input_bytes + self.output_bytes
-        affordable = max(1, SETS_BYTES[self.device] // max(a_set, 1))
-        sets = min(wanted, affordable, MAX_SETS)
-        if sets > 1:
-            self.sets = sets
-            self._place_inputs()
-            self.ask_reference(Op.INPUTS, sets=self.input_sets())
+    def _hold(self, sets: int) -> bool:
+        if sets <= self.sets:
+            return False
+        self.sets = sets
+        self._place_inputs()
+        self.ask_reference(Op.INPUTS, sets=self.input_sets())
+        return True
 
     def _place_inputs(self) -> None:
         sizes = [leaf.nbytes for leaf in self.source.leaves]

@@ -31,6 +31,9 @@ MAX_ROUNDS = 60
 ROUNDS_A_DRAW = {"cuda": 2, "cpu": MAX_ROUNDS}
 """After so many rounds either side may take its memory anew; on a CPU they keep what they have."""
 
+MUCH_FASTER = 2
+"""A candidate so many times as fast as the reference gets more calls a round: few would say little of it."""
+
 OUT_OF_TIME_S = 5.0
 BENT_SETS, FEW_SETS = 2, 8
 """So many timed inputs a round are not upstream's; with few sets one, and with one in two rounds of three."""
@@ -65,13 +68,19 @@ def measure(
 ) -> Measurement:
     """Run rounds until the interval is tight or the time is spent; `verify` raises on a wrong output."""
     believes = "clocks" in bench.settings.switched_off
-    found, deck = Measurement(calls=bench.sets, believes=believes), _deck(bench)
-    _refill(bench, [_usual(bench)] * bench.sets)
+    found, deck = Measurement(calls=bench.calls, believes=believes), _deck(bench)
+    _refill(bench, [_usual(bench)] * found.calls)
     started = time.monotonic()
     while len(found.rounds) < MAX_ROUNDS:
         if len(found.rounds) % ROUNDS_A_DRAW[bench.device] == 0:
-            draw_memory(bench, side, left_s, at_first=not found.rounds)
+            draw_memory(bench, side, found.calls, left_s, at_first=not found.rounds)
         found.rounds.append(_round(bench, side, left_s, verify, found, deck))
+        if len(found.rounds) == 1 and found.calls == bench.calls:
+            calls = bench.calls_for(found.rounds[0].candidate_ms)
+            if calls >= MUCH_FASTER * found.calls:
+                bench.make_room(side, calls, left_s())
+                found = Measurement(calls=calls, believes=believes)
+                _refill(bench, [_usual(bench)] * calls)
         if _is_enough(bench, found, deck, time.monotonic() - started, left_s()):
             break
     suspicions.charge_deferred(found)
@@ -107,20 +116,19 @@ def _round(
     After which half outputs are looked at is secret, so that no call is safe to leave out.
     """
     seed = secrets.randbits(60)
-    order = list(range(bench.sets))
-    _secret.shuffle(order)
-    half = len(order) // 2
-    halves = [order[:half], order[half:]] if half else [order]
+    bench.choose_core()
+    parts = pairing.parts(found.calls, bench.calls, _secret)
     pair = [bench.reference, side]
     _secret.shuffle(pair)
-    looked_at = _secret.randrange(len(halves))
-    drawn = _refill(bench, _distributions(bench, deck, halves[looked_at]))
+    looked_at = _secret.randrange(len(parts))
+    drawn = _refill(bench, _distributions(bench, deck, found.calls, parts[looked_at].reference))
     spent = {True: [0.0, 0.0], False: [0.0, 0.0]}
-    for number, part in enumerate(halves):
+    for number, part in enumerate(parts):
         kept: list[timed_outputs.Kept] = []
         for each in pair:
+            order = part.reference if each.trusted else part.candidate
             with side.process.paused() if each.trusted else nullcontext():
-                wall, claimed = run_timed(bench, each, part, seed, left_s())
+                wall, claimed = run_timed(bench, each, order, seed, left_s(), written=part.candidate)
             spent[each.trusted][0] += wall
             spent[each.trusted][1] += claimed
             if not each.trusted:
@@ -130,12 +138,11 @@ def _round(
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
         pair.reverse()
         found.lateness_ms += timed_outputs.verify(bench, part, drawn, kept, verify)
-    calls = len(order)
     return pairing.Round(
-        reference_ms=spent[True][1] / calls,
-        candidate_ms=spent[False][1] / calls,
-        reference_wall_ms=spent[True][0] / calls,
-        candidate_wall_ms=spent[False][0] / calls,
+        reference_ms=spent[True][1] / sum(len(part.reference) for part in parts),
+        candidate_ms=spent[False][1] / found.calls,
+        candidate_wall_ms=spent[False][0] / found.calls,
+        overhead_ms=(spent[True][0] - spent[True][1]) / found.calls,
     )
 
 
@@ -158,14 +165,14 @@ def _deck(bench: Bench) -> Deck:
     return Deck([name for name in names if name not in usual])
 
 
-def _distributions(bench: Bench, deck: Deck, looked_at: Sequence[int]) -> list[str]:
-    """A distribution for every set: upstream's, but for a few that will be looked at.
+def _distributions(bench: Bench, deck: Deck, calls: int, looked_at: Sequence[int]) -> list[str]:
+    """A distribution for every call: upstream's, but for a few that will be looked at.
 
     So looking like upstream, or knowing that time is taken, earns nothing.
     """
-    usual = [_usual(bench)] * bench.sets
-    if deck.is_empty or (bench.sets == 1 and _secret.random() < 1 / 3):
+    usual = [_usual(bench)] * calls
+    if deck.is_empty or (len(looked_at) == 1 and _secret.random() < 1 / 3):
         return usual
-    for at in _secret.sample(looked_at, 1 if bench.sets < FEW_SETS else BENT_SETS):
+    for at in _secret.sample(looked_at, 1 if len(looked_at) < FEW_SETS // 2 else BENT_SETS):
         usual[at] = deck.deal()
     return usual

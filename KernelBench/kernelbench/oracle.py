@@ -1,35 +1,27 @@
-"""The oracle process: one a GPU, trusted, persistent. Takes jobs as JSON lines, gives rows as JSON lines.
+"""The oracle: one a GPU, trusted, persistent. Judges one job after the other.
 
 It owns problems, seeds, expected outputs, tolerances, clock and verdict, and never imports a submission.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import queue
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
 
 import torch
 
 from kernelbench import compat_judge, memory
 from kernelbench.bench import Bench
-from kernelbench.environment import describe_device
 from kernelbench.frames import Op
 from kernelbench.jobs import Job, Settings, unmeasured_row
 from kernelbench.judge import judge
-from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
-from kernelbench.processes import Home, RunFailed, RunnerProcess, Zygote
-from kernelbench.rows import Environment, Failure, Row, Status
+from kernelbench.processes import RunFailed, RunnerProcess, Zygote
+from kernelbench.rows import Failure, Row, Status
 from kernelbench.sides import ReferenceFailed
 
 WARM_S = 60.0
@@ -127,7 +119,7 @@ class Oracle:
             started = time.monotonic()
             self._prepare_compiler(job.source)
             bench = self._prepare_bench(job.problem)
-            _log.debug("%s bench %.3f s, %d sets", job.key, time.monotonic() - started, bench.sets)
+            _log.debug("%s bench %.3f s, %d calls", job.key, time.monotonic() - started, bench.calls)
             process = self._take_candidate(cache)
             self._prepare_candidate(upcoming)
             self.walls = self.walls or process.walls()
@@ -230,90 +222,3 @@ def handles_can_be_shared() -> bool:
     except memory.HandlesRefused:
         return False
     return True
-
-
-def job_to_json(job: Job, cache: Path | None) -> dict[str, Any]:
-    """A job as it travels to the oracle."""
-    problem = {**{k: getattr(job.problem, k) for k in ("level", "problem_id", "name", "source")}}
-    problem["overrides"] = dict(job.problem.overrides)
-    return {
-        "key": str(job.key),
-        "source": job.source,
-        "problem": problem,
-        "cache": str(cache) if cache else None,
-    }
-
-
-def job_from_json(data: dict[str, Any]) -> tuple[Job, Path | None]:
-    """Read a job."""
-    job = Job(key=KernelKey.parse(data["key"]), source=data["source"], problem=Problem(**data["problem"]))
-    return job, Path(data["cache"]) if data["cache"] else None
-
-
-def _cpu_threads() -> int:
-    """As many as torch would take itself: what OMP_NUM_THREADS says, else one a processor."""
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdecimal() and int(said) else os.cpu_count() or 1
-
-
-def serve(requests: IO[str], answers: IO[str]) -> None:
-    """Judge jobs until the input ends. The first line holds the settings; each answer is a line of JSON."""
-    said = json.loads(requests.readline())
-    settings = Settings(**{**said, "switched_off": tuple(said["switched_off"])})
-    threads = _cpu_threads() if settings.device == "cpu" else 4
-    home = Home(device=settings.device, threads=threads, memory_bytes=int(settings.memory_gb * 2**30))
-    with Zygote(home) as zygote:
-        if settings.device == "cuda":
-            torch.cuda.init()  # type: ignore[no-untyped-call]
-        torch.set_num_threads(threads)
-        torch.set_grad_enabled(False)
-        oracle = Oracle(settings, zygote)
-        inbox = _Inbox(requests)
-        while (data := inbox.take()) is not None:
-            job, cache = job_from_json(data)
-            following = inbox.peek()
-            upcoming = Path(following["cache"]) if following and following["cache"] else None
-            row = oracle.judge(job, cache, upcoming)
-            environment = describe_device(settings.device, oracle.walls, shared=not oracle.fallback)
-            answers.write(json.dumps({"row": row.to_json(), "environment": asdict(environment)}) + "\n")
-            answers.flush()
-        oracle.close()
-
-
-class _Inbox:
-    """Jobs as they arrive, so that the next one is known while the current one is judged."""
-
-    def __init__(self, requests: IO[str]) -> None:
-        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        threading.Thread(target=self._read, args=(requests,), daemon=True).start()
-
-    def take(self) -> dict[str, Any] | None:
-        """Wait for the next job; None at the end."""
-        return self._queue.get()
-
-    def peek(self) -> dict[str, Any] | None:
-        """The job after, where it has already arrived."""
-        with self._queue.mutex:
-            return self._queue.queue[0] if self._queue.queue else None
-
-    def _read(self, requests: IO[str]) -> None:
-        for line in requests:
-            self._queue.put(json.loads(line))
-        self._queue.put(None)
-
-
-def environment_from_json(data: dict[str, Any]) -> Environment:
-    """Read an environment as an oracle wrote it."""
-    return Environment(**{**data, "isolation": tuple(data["isolation"])})
-
-
-def main() -> None:
-    """Serve on standard input and output; anything else that is printed goes to standard error."""
-    logging.basicConfig(level=os.environ.get("KERNELBENCH_LOG", "WARNING"))
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    serve(sys.stdin, answers)
-
-
-if __name__ == "__main__":
-    main()

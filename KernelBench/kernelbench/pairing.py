@@ -6,6 +6,7 @@ Pure functions over numbers; no clock, no device.
 from __future__ import annotations
 
 import math
+import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +20,36 @@ MIN_ROUNDS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Milliseconds a call in one round: by each side's own clock, and by the oracle's with its overhead."""
+    """Milliseconds a call in one round: by each side's own clock, and the candidate's by the oracle's clock.
+
+    `overhead_ms` is what a round trip and the writing of inputs add to the latter, a call of the candidate's.
+    """
 
     reference_ms: float
     candidate_ms: float
-    reference_wall_ms: float
     candidate_wall_ms: float
+    overhead_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One batch of each side on the same inputs: the candidate's input sets in order, and the reference's."""
+
+    candidate: list[int]
+    reference: list[int]
+
+
+def parts(calls: int, reference_calls: int, draw: random.Random) -> list[Part]:
+    """Deal a round's input sets in random order into two halves; the reference runs some of each.
+
+    `reference_calls` of the `calls` are the reference's, as near as halves allow, and one a half at least.
+    """
+    order = draw.sample(range(calls), calls)
+    halves = [order[: calls // 2], order[calls // 2 :]] if calls > 1 else [order]
+    return [
+        Part(candidate=half, reference=draw.sample(half, max(1, len(half) * reference_calls // calls)))
+        for half in halves
+    ]
 
 
 def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:
@@ -36,9 +61,9 @@ def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:
 def oracle_ms(rounds: Sequence[Round]) -> float:
     """The candidate's milliseconds a call by the oracle's clock.
 
-    What a round trip adds is known from the reference, whose own clock is trusted.
+    Its overhead is known from the reference, whose own clock is trusted.
     """
-    overhead = statistics.median(r.reference_wall_ms - r.reference_ms for r in rounds)
+    overhead = statistics.median(r.overhead_ms for r in rounds)
     return statistics.median(r.candidate_wall_ms for r in rounds) - overhead
 
 

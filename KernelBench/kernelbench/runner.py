@@ -11,6 +11,7 @@ import gc
 import importlib.util
 import itertools
 import os
+import random
 import sys
 import traceback
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from kernelbench.state import describe_state, match_state
 _PACKAGES = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.005
+MAX_SPACER_BYTES = 256 << 20
 
 
 class Runner:
@@ -78,7 +80,7 @@ class Runner:
         """Build the model under a seed, drawing its weights on the device or on the CPU."""
         self.model = None
         self.outputs = []
-        self._give_back_memory()  # so that the weights lie as in a new process, not in what a call has left
+        self._give_back_memory()  # so that weights do not lie in what a call has left
         builder = getattr(self.module, self.class_name)
         with (
             torch.no_grad(),
@@ -261,8 +263,12 @@ class Runner:
             return run_exactly(self._model(), self.sets[at], self.dtype)
 
     def _give_back_memory(self) -> None:
+        """Empty the allocator's cache, and hold a little of what it held, so that all else lies elsewhere."""
         if self.device == "cuda":
+            self._spacer = torch.empty(0)
             torch.cuda.empty_cache()
+            nbytes = random.randint(1, MAX_SPACER_BYTES >> 21) << 21
+            self._spacer = torch.empty(nbytes, dtype=torch.uint8, device=self.device)
 
     def _synchronize(self) -> None:
         if self.device == "cuda":

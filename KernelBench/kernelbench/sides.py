@@ -1,16 +1,13 @@
 """The two processes on the stand, each with its buffers: the trusted reference, and the candidate.
 
-Owns who is to blame where one of them fails, and the processor core from which both launch work.
+Owns who is to blame where one of them fails.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kernelbench import memory
@@ -18,8 +15,6 @@ from kernelbench.frames import Op, Reply
 from kernelbench.processes import RunFailed, RunnerProcess
 
 REFERENCE_TIMEOUT_S = 300.0
-MIN_CORES = 4
-"""With fewer processor cores nobody is kept to one of them."""
 
 
 class ReferenceFailed(Exception):
@@ -70,23 +65,3 @@ class Side:
             if not self.trusted:
                 raise
             raise ReferenceFailed(f"{error}\n{error.trail}") from error
-
-
-@cache
-def launch_core(device: str) -> int | None:
-    """The processor core from which both sides launch work; the oracle keeps to the others of its share."""
-    cores = sorted(os.sched_getaffinity(0))
-    if device != "cuda" or len(cores) < MIN_CORES:
-        return None
-    os.sched_setaffinity(0, set(cores[: -MIN_CORES // 2]) - _siblings(cores[-1]))
-    return cores[-1]
-
-
-def _siblings(core: int) -> set[int]:
-    """The threads of the core that a processor thread is on, where Linux says so: `7,15` or `6-7`."""
-    try:
-        text = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text("utf-8")
-    except OSError:
-        return set()
-    spans = [part.partition("-") for part in text.strip().split(",")]
-    return {each for first, _, last in spans for each in range(int(first), int(last or first) + 1)}

@@ -52,16 +52,16 @@ def judge_reference(bench: Bench, side: Side, found: Measurement) -> None:
 
 def judge_single(bench: Bench, side: Side, left_s: Callable[[], float], found: Measurement) -> None:
     """A call alone must not cost far more than a call among many: else one call did the work of all."""
-    if bench.sets < 4:
+    if found.calls < 4:
         return
 
     def alone(each: Side) -> float:
-        return min(run_timed(bench, each, [_secret.randrange(bench.sets)], 0, left_s())[0] for _ in range(3))
+        return min(run_timed(bench, each, [_secret.randrange(found.calls)], 0, left_s())[0] for _ in range(3))
 
     singles = {each.trusted: alone(each) for each in (bench.reference, side)}
     found.single_ms = singles[False]
     honest = max(3 * singles[True], 3 * found.oracle_ms) + 0.2
-    if found.single_ms > honest and found.single_ms > 0.5 * found.oracle_ms * bench.sets:
+    if found.single_ms > honest and found.single_ms > 0.5 * found.oracle_ms * found.calls:
         message = f"a call alone takes {found.single_ms:.4f} ms, a call in a batch {found.oracle_ms:.4f} ms"
         found.suspicion = ("WorkSharedBetweenCalls", message)
 

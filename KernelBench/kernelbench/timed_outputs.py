@@ -17,6 +17,7 @@ import torch
 
 from kernelbench.bench import Bench
 from kernelbench.frames import Op
+from kernelbench.pairing import Part
 from kernelbench.sides import REFERENCE_TIMEOUT_S, Side
 
 VERIFIED_SHARE = 0.2
@@ -34,47 +35,47 @@ class InputsChanged(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """One output of a timed batch as it was right after the batch, and how long its delivery took."""
+    """One output of a timed batch as it was right after: of which input set, and how long delivery took."""
 
-    index: int
+    at: int
     outputs: list[torch.Tensor]
     delivery_ms: float
 
 
-def choose(bench: Bench, order: list[int], drawn: list[tuple[int, str]], usual: str) -> list[int]:
-    """Which calls of a finished batch to look at: those with unusual inputs, and some others."""
+def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]], usual: str) -> list[int]:
+    """Which sets of a finished batch to look at: those with unusual inputs, and some others."""
     if "timed_outputs" in bench.settings.switched_off:
         return []
     affordable = max(1, SNAPSHOT_BYTES // max(bench.output_bytes, 1))
-    share = max(MIN_VERIFIED, math.ceil(VERIFIED_SHARE * len(order)))
-    count = min(MAX_VERIFIED, share, len(order), affordable)
-    chosen = _secret.sample(range(len(order)), count)
-    bent = [index for index, at in enumerate(order) if drawn[at][1] != usual]
-    return (bent + [index for index in chosen if index not in bent])[: max(count, 1)]
+    share = max(MIN_VERIFIED, math.ceil(VERIFIED_SHARE * len(part.reference)))
+    count = min(MAX_VERIFIED, share, len(part.reference), affordable)
+    chosen = _secret.sample(part.reference, count)
+    bent = [at for at in part.reference if drawn[at][1] != usual]
+    return (bent + [at for at in chosen if at not in bent])[: max(count, 1)]
 
 
 def collect(
-    bench: Bench, side: Side, order: list[int], chosen: list[int], left_s: Callable[[], float]
+    bench: Bench, side: Side, part: Part, chosen: list[int], left_s: Callable[[], float]
 ) -> list[Kept]:
     """Take outputs before anything else runs, and the first at once: what still runs then is late.
 
     The inputs go after that, so that nothing put off until it is asked for can be done any more.
     """
     kept: list[Kept] = []
-    for index in chosen:
-        took = _deliver(bench, side, index, left_s())
+    for at in chosen:
+        took = _deliver(bench, side, part.candidate.index(at), left_s())
         outputs = [tensor.clone() for tensor in bench.read_outputs(side)]
         bench.settle()
         if not kept:
-            if not bench.mutates and bench.inputs_changed(side, order[_secret.choice(chosen)]):
+            if not bench.mutates and bench.inputs_changed(side, _secret.choice(chosen)):
                 raise InputsChanged
             bench.scramble(side)
-        kept.append(Kept(index=index, outputs=outputs, delivery_ms=took))
+        kept.append(Kept(at=at, outputs=outputs, delivery_ms=took))
     return kept
 
 
 def verify(
-    bench: Bench, order: list[int], drawn: list[tuple[int, str]], kept: list[Kept], check: Verifier
+    bench: Bench, part: Part, drawn: list[tuple[int, str]], kept: list[Kept], check: Verifier
 ) -> list[float]:
     """Compare what was kept with the reference's; give the milliseconds a call that were put off.
 
@@ -82,17 +83,17 @@ def verify(
     """
     late: list[float] = []
     for each in kept:
-        ours = _deliver(bench, bench.reference, each.index, REFERENCE_TIMEOUT_S)
+        ours = _deliver(bench, bench.reference, part.reference.index(each.at), REFERENCE_TIMEOUT_S)
         if not late:
             bench.scramble(bench.reference)  # so that both sides deliver in the same circumstances
         late.append(each.delivery_ms - ours)
-        seed, distribution = drawn[order[each.index]]
-        facts = {"distribution": distribution, "seed": seed, "call": each.index}
+        seed, distribution = drawn[each.at]
+        facts = {"distribution": distribution, "seed": seed, "call": part.candidate.index(each.at)}
         floors = len(bench.floors)
         check(bench.read_outputs(bench.reference), each.outputs, facts)
         if len(bench.floors) != floors:
             break  # the reference ran to measure its rounding: its outputs of this batch are gone
-    return [max(statistics.median(late), sum(late) / len(order))] if late else []
+    return [max(statistics.median(late), sum(late) / len(part.candidate))] if late else []
 
 
 def _deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:

@@ -20,6 +20,7 @@ from kernelbench.build import Builder, BuildStatus, Built
 from kernelbench.devices import device_names
 from kernelbench.jobs import Job, Progress, Settings, Verdict, unmeasured_row
 from kernelbench.rows import Environment, Failure, Row, Status
+from kernelbench.serve import environment_from_json, job_to_json
 
 PREPARATION_S = 600.0
 """Seconds that the oracle may take beyond the candidate's own time: for the reference, warming up."""
@@ -143,7 +144,7 @@ class _OracleProcess:
         if device:
             environment["CUDA_VISIBLE_DEVICES"] = device
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kernelbench.oracle"],
+            [sys.executable, "-m", "kernelbench.serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -261,8 +262,6 @@ class _Attendant:
         return again
 
     def _send(self, item: tuple[Job, Path | None]) -> None:
-        from kernelbench.oracle import job_to_json  # (needs torch, which the engine's importers may lack)
-
         if self._oracle is not None:
             self._oracle.send(job_to_json(*item))
 
@@ -273,10 +272,6 @@ def _no_device() -> Environment:
 
 
 def _verdict(job: Job, answer: dict[str, Any] | None) -> Verdict:
-    from kernelbench.oracle import (
-        environment_from_json,
-    )  # (needs torch, which the engine's importers may lack)
-
     if answer is not None:
         return Verdict(
             row=Row.from_json(answer["row"]), environment=environment_from_json(answer["environment"])

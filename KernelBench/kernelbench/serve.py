@@ -1,0 +1,114 @@
+"""An oracle as a process: jobs come as JSON lines on standard input, rows go as lines to standard output.
+
+Loads torch only once the zygote has been started, so that both load it at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from kernelbench.jobs import Job, Settings
+from kernelbench.keys import KernelKey
+from kernelbench.problems import Problem
+from kernelbench.processes import Home, Zygote
+from kernelbench.rows import Environment
+
+
+def job_to_json(job: Job, cache: Path | None) -> dict[str, Any]:
+    """A job as it travels to the oracle."""
+    problem = {**{k: getattr(job.problem, k) for k in ("level", "problem_id", "name", "source")}}
+    problem["overrides"] = dict(job.problem.overrides)
+    return {
+        "key": str(job.key),
+        "source": job.source,
+        "problem": problem,
+        "cache": str(cache) if cache else None,
+    }
+
+
+def job_from_json(data: dict[str, Any]) -> tuple[Job, Path | None]:
+    """Read a job."""
+    job = Job(key=KernelKey.parse(data["key"]), source=data["source"], problem=Problem(**data["problem"]))
+    return job, Path(data["cache"]) if data["cache"] else None
+
+
+def environment_from_json(data: dict[str, Any]) -> Environment:
+    """Read an environment as an oracle wrote it."""
+    return Environment(**{**data, "isolation": tuple(data["isolation"])})
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    """Judge jobs until the input ends. The first line holds the settings; each answer is a line of JSON."""
+    said = json.loads(requests.readline())
+    settings = Settings(**{**said, "switched_off": tuple(said["switched_off"])})
+    threads = _cpu_threads() if settings.device == "cpu" else 4
+    home = Home(device=settings.device, threads=threads, memory_bytes=int(settings.memory_gb * 2**30))
+    with Zygote(home) as zygote:
+        import torch
+
+        from kernelbench.environment import describe_device
+        from kernelbench.oracle import Oracle
+
+        if settings.device == "cuda":
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+        oracle = Oracle(settings, zygote)
+        inbox = _Inbox(requests)
+        while (data := inbox.take()) is not None:
+            job, cache = job_from_json(data)
+            following = inbox.peek()
+            upcoming = Path(following["cache"]) if following and following["cache"] else None
+            row = oracle.judge(job, cache, upcoming)
+            environment = describe_device(settings.device, oracle.walls, shared=not oracle.fallback)
+            answers.write(json.dumps({"row": row.to_json(), "environment": asdict(environment)}) + "\n")
+            answers.flush()
+        oracle.close()
+
+
+class _Inbox:
+    """Jobs as they arrive, so that the next one is known while the current one is judged."""
+
+    def __init__(self, requests: IO[str]) -> None:
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._read, args=(requests,), daemon=True).start()
+
+    def take(self) -> dict[str, Any] | None:
+        """Wait for the next job; None at the end."""
+        return self._queue.get()
+
+    def peek(self) -> dict[str, Any] | None:
+        """The job after, where it has already arrived."""
+        with self._queue.mutex:
+            return self._queue.queue[0] if self._queue.queue else None
+
+    def _read(self, requests: IO[str]) -> None:
+        for line in requests:
+            self._queue.put(json.loads(line))
+        self._queue.put(None)
+
+
+def _cpu_threads() -> int:
+    """As many as torch would take itself: what OMP_NUM_THREADS says, else one a processor."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdecimal() and int(said) else os.cpu_count() or 1
+
+
+def main() -> None:
+    """Serve on standard input and output; anything else that is printed goes to standard error."""
+    logging.basicConfig(level=os.environ.get("KERNELBENCH_LOG", "WARNING"))
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()
