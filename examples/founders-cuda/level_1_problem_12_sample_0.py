@@ -24,12 +24,12 @@ __global__ void __launch_bounds__(256) scale_rows_kernel(const float* __restrict
         float factor = factors[row];
         long offset = row * columns + column;
         if (vectors) {
-            float4 v = __ldcs(reinterpret_cast<const float4*>(matrix + offset));
+            float4 v = *reinterpret_cast<const float4*>(matrix + offset);
             v.x *= factor;
             v.y *= factor;
             v.z *= factor;
             v.w *= factor;
-            __stcs(reinterpret_cast<float4*>(result + offset), v);
+            *reinterpret_cast<float4*>(result + offset) = v;
         } else {
             for (long i = offset; i < min(offset + 4, (row + 1) * columns); ++i) {
                 result[i] = matrix[i] * factor;

@@ -1,4 +1,4 @@
-"""Leaky ReLU with four independent 16-byte loads in flight per thread and streaming hints."""
+"""Leaky ReLU with two 16-byte loads in flight per thread, small blocks and no cache hints."""
 
 import torch
 from torch import nn
@@ -12,30 +12,27 @@ __device__ __forceinline__ float leaky_relu(float x, float slope) {
     return x > 0.0f ? x : x * slope;
 }
 
-__global__ void __launch_bounds__(256) leaky_relu_kernel(const float* __restrict__ x, float* __restrict__ y,
-                                                     long vectors, long n, float slope) {
-    const float4* x4 = reinterpret_cast<const float4*>(x);
-    float4* y4 = reinterpret_cast<float4*>(y);
-    long first = (long)blockIdx.x * 1024 + threadIdx.x;
-    float4 v[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (first + 256 * j < vectors) {
-            v[j] = __ldcs(x4 + first + 256 * j);
-        }
+__global__ void __launch_bounds__(128) leaky_relu_kernel(const float* x, float* y, long n, bool aligned, float slope) {
+    long first = (long)blockIdx.x * 1024;
+    if (aligned && n - first >= 1024) {
+        const float4* source = reinterpret_cast<const float4*>(x + first) + threadIdx.x;
+        float4* target = reinterpret_cast<float4*>(y + first) + threadIdx.x;
+        float4 a = source[0];
+        float4 b = source[128];
+        a.x = leaky_relu(a.x, slope);
+        a.y = leaky_relu(a.y, slope);
+        a.z = leaky_relu(a.z, slope);
+        a.w = leaky_relu(a.w, slope);
+        b.x = leaky_relu(b.x, slope);
+        b.y = leaky_relu(b.y, slope);
+        b.z = leaky_relu(b.z, slope);
+        b.w = leaky_relu(b.w, slope);
+        target[0] = a;
+        target[128] = b;
+        return;
     }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (first + 256 * j < vectors) {
-            v[j].x = leaky_relu(v[j].x, slope);
-            v[j].y = leaky_relu(v[j].y, slope);
-            v[j].z = leaky_relu(v[j].z, slope);
-            v[j].w = leaky_relu(v[j].w, slope);
-            __stcs(y4 + first + 256 * j, v[j]);
-        }
-    }
-    long stride = (long)gridDim.x * 256;
-    for (long i = 4 * vectors + (long)blockIdx.x * 256 + threadIdx.x; i < n; i += stride) {
+    long last = min(first + 1024, n);
+    for (long i = first + threadIdx.x; i < last; i += 128) {
         y[i] = leaky_relu(x[i], slope);
     }
 }
@@ -47,11 +44,9 @@ torch::Tensor leaky_relu_cuda(torch::Tensor x, double slope) {
         return y;
     }
     const float* source = x.data_ptr<float>();
-    long vectors = reinterpret_cast<uintptr_t>(source) % 16 == 0 ? n / 4 : 0;
-    long tail_blocks = std::min((n - 4 * vectors + 255) / 256, (long)65536);
-    long blocks = std::max((vectors + 1023) / 1024, tail_blocks);
+    bool aligned = reinterpret_cast<uintptr_t>(source) % 16 == 0;
     auto stream = c10::cuda::getCurrentCUDAStream();
-    leaky_relu_kernel<<<blocks, 256, 0, stream>>>(source, y.data_ptr<float>(), vectors, n, (float)slope);
+    leaky_relu_kernel<<<(n + 1023) / 1024, 128, 0, stream>>>(source, y.data_ptr<float>(), n, aligned, (float)slope);
     return y;
 }
 """

@@ -12,30 +12,27 @@ __device__ __forceinline__ float softsign(float x) {
     return x / (1.0f + fabsf(x));
 }
 
-__global__ void __launch_bounds__(256) softsign_kernel(const float* __restrict__ x, float* __restrict__ y,
-                                                     long vectors, long n) {
-    const float4* x4 = reinterpret_cast<const float4*>(x);
-    float4* y4 = reinterpret_cast<float4*>(y);
-    long first = (long)blockIdx.x * 1024 + threadIdx.x;
-    float4 v[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (first + 256 * j < vectors) {
-            v[j] = __ldcs(x4 + first + 256 * j);
-        }
+__global__ void __launch_bounds__(128) softsign_kernel(const float* x, float* y, long n, bool aligned) {
+    long first = (long)blockIdx.x * 1024;
+    if (aligned && n - first >= 1024) {
+        const float4* source = reinterpret_cast<const float4*>(x + first) + threadIdx.x;
+        float4* target = reinterpret_cast<float4*>(y + first) + threadIdx.x;
+        float4 a = source[0];
+        float4 b = source[128];
+        a.x = softsign(a.x);
+        a.y = softsign(a.y);
+        a.z = softsign(a.z);
+        a.w = softsign(a.w);
+        b.x = softsign(b.x);
+        b.y = softsign(b.y);
+        b.z = softsign(b.z);
+        b.w = softsign(b.w);
+        target[0] = a;
+        target[128] = b;
+        return;
     }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (first + 256 * j < vectors) {
-            v[j].x = softsign(v[j].x);
-            v[j].y = softsign(v[j].y);
-            v[j].z = softsign(v[j].z);
-            v[j].w = softsign(v[j].w);
-            __stcs(y4 + first + 256 * j, v[j]);
-        }
-    }
-    long stride = (long)gridDim.x * 256;
-    for (long i = 4 * vectors + (long)blockIdx.x * 256 + threadIdx.x; i < n; i += stride) {
+    long last = min(first + 1024, n);
+    for (long i = first + threadIdx.x; i < last; i += 128) {
         y[i] = softsign(x[i]);
     }
 }
@@ -47,11 +44,9 @@ torch::Tensor softsign_cuda(torch::Tensor x) {
         return y;
     }
     const float* source = x.data_ptr<float>();
-    long vectors = reinterpret_cast<uintptr_t>(source) % 16 == 0 ? n / 4 : 0;
-    long tail_blocks = std::min((n - 4 * vectors + 255) / 256, (long)65536);
-    long blocks = std::max((vectors + 1023) / 1024, tail_blocks);
+    bool aligned = reinterpret_cast<uintptr_t>(source) % 16 == 0;
     auto stream = c10::cuda::getCurrentCUDAStream();
-    softsign_kernel<<<blocks, 256, 0, stream>>>(source, y.data_ptr<float>(), vectors, n);
+    softsign_kernel<<<(n + 1023) / 1024, 128, 0, stream>>>(source, y.data_ptr<float>(), n, aligned);
     return y;
 }
 """

@@ -12,30 +12,27 @@ __device__ __forceinline__ float elu(float x, float alpha) {
     return x > 0.0f ? x : alpha * expm1f(x);
 }
 
-__global__ void __launch_bounds__(256) elu_kernel(const float* __restrict__ x, float* __restrict__ y,
-                                                     long vectors, long n, float alpha) {
-    const float4* x4 = reinterpret_cast<const float4*>(x);
-    float4* y4 = reinterpret_cast<float4*>(y);
-    long first = (long)blockIdx.x * 1024 + threadIdx.x;
-    float4 v[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (first + 256 * j < vectors) {
-            v[j] = __ldcs(x4 + first + 256 * j);
-        }
+__global__ void __launch_bounds__(128) elu_kernel(const float* x, float* y, long n, bool aligned, float alpha) {
+    long first = (long)blockIdx.x * 1024;
+    if (aligned && n - first >= 1024) {
+        const float4* source = reinterpret_cast<const float4*>(x + first) + threadIdx.x;
+        float4* target = reinterpret_cast<float4*>(y + first) + threadIdx.x;
+        float4 a = source[0];
+        float4 b = source[128];
+        a.x = elu(a.x, alpha);
+        a.y = elu(a.y, alpha);
+        a.z = elu(a.z, alpha);
+        a.w = elu(a.w, alpha);
+        b.x = elu(b.x, alpha);
+        b.y = elu(b.y, alpha);
+        b.z = elu(b.z, alpha);
+        b.w = elu(b.w, alpha);
+        target[0] = a;
+        target[128] = b;
+        return;
     }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (first + 256 * j < vectors) {
-            v[j].x = elu(v[j].x, alpha);
-            v[j].y = elu(v[j].y, alpha);
-            v[j].z = elu(v[j].z, alpha);
-            v[j].w = elu(v[j].w, alpha);
-            __stcs(y4 + first + 256 * j, v[j]);
-        }
-    }
-    long stride = (long)gridDim.x * 256;
-    for (long i = 4 * vectors + (long)blockIdx.x * 256 + threadIdx.x; i < n; i += stride) {
+    long last = min(first + 1024, n);
+    for (long i = first + threadIdx.x; i < last; i += 128) {
         y[i] = elu(x[i], alpha);
     }
 }
@@ -47,11 +44,9 @@ torch::Tensor elu_cuda(torch::Tensor x, double alpha) {
         return y;
     }
     const float* source = x.data_ptr<float>();
-    long vectors = reinterpret_cast<uintptr_t>(source) % 16 == 0 ? n / 4 : 0;
-    long tail_blocks = std::min((n - 4 * vectors + 255) / 256, (long)65536);
-    long blocks = std::max((vectors + 1023) / 1024, tail_blocks);
+    bool aligned = reinterpret_cast<uintptr_t>(source) % 16 == 0;
     auto stream = c10::cuda::getCurrentCUDAStream();
-    elu_kernel<<<blocks, 256, 0, stream>>>(source, y.data_ptr<float>(), vectors, n, (float)alpha);
+    elu_kernel<<<(n + 1023) / 1024, 128, 0, stream>>>(source, y.data_ptr<float>(), n, aligned, (float)alpha);
     return y;
 }
 """

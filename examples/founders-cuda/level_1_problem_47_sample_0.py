@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(COLUMNS * LANES) sum_rows_kernel(const float* 
         const float* source = x + outer * length * inner + column;
 #pragma unroll 8
         for (int row = threadIdx.y; row < length; row += LANES) {
-            result += __ldcs(source + row * inner);
+            result += source[row * inner];
         }
     }
     values[threadIdx.y][threadIdx.x] = result;

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(COLUMNS * LANES) max_rows_kernel(const float* 
         const float* source = x + outer * length * inner + column;
 #pragma unroll 8
         for (int row = threadIdx.y; row < length; row += LANES) {
-            result = pick(result, __ldcs(source + row * inner));
+            result = pick(result, source[row * inner]);
         }
     }
     values[threadIdx.y][threadIdx.x] = result;

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(COLUMNS * LANES) argmin_rows_kernel(const floa
         const float* source = x + outer * length * inner + column;
 #pragma unroll 8
         for (int row = threadIdx.y; row < length; row += LANES) {
-            float value = __ldcs(source + row * inner);
+            float value = source[row * inner];
             if (better(value, result)) {
                 result = value;
                 place = row;

@@ -16,30 +16,27 @@ __device__ __forceinline__ float new_gelu(float x) {
     return x * __fdividef(1.0f, 1.0f + __expf(-2.0f * inner));
 }
 
-__global__ void __launch_bounds__(256) new_gelu_kernel(const float* __restrict__ x, float* __restrict__ y,
-                                                     long vectors, long n) {
-    const float4* x4 = reinterpret_cast<const float4*>(x);
-    float4* y4 = reinterpret_cast<float4*>(y);
-    long first = (long)blockIdx.x * 1024 + threadIdx.x;
-    float4 v[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (first + 256 * j < vectors) {
-            v[j] = __ldcs(x4 + first + 256 * j);
-        }
+__global__ void __launch_bounds__(128) new_gelu_kernel(const float* x, float* y, long n, bool aligned) {
+    long first = (long)blockIdx.x * 1024;
+    if (aligned && n - first >= 1024) {
+        const float4* source = reinterpret_cast<const float4*>(x + first) + threadIdx.x;
+        float4* target = reinterpret_cast<float4*>(y + first) + threadIdx.x;
+        float4 a = source[0];
+        float4 b = source[128];
+        a.x = new_gelu(a.x);
+        a.y = new_gelu(a.y);
+        a.z = new_gelu(a.z);
+        a.w = new_gelu(a.w);
+        b.x = new_gelu(b.x);
+        b.y = new_gelu(b.y);
+        b.z = new_gelu(b.z);
+        b.w = new_gelu(b.w);
+        target[0] = a;
+        target[128] = b;
+        return;
     }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (first + 256 * j < vectors) {
-            v[j].x = new_gelu(v[j].x);
-            v[j].y = new_gelu(v[j].y);
-            v[j].z = new_gelu(v[j].z);
-            v[j].w = new_gelu(v[j].w);
-            __stcs(y4 + first + 256 * j, v[j]);
-        }
-    }
-    long stride = (long)gridDim.x * 256;
-    for (long i = 4 * vectors + (long)blockIdx.x * 256 + threadIdx.x; i < n; i += stride) {
+    long last = min(first + 1024, n);
+    for (long i = first + threadIdx.x; i < last; i += 128) {
         y[i] = new_gelu(x[i]);
     }
 }
@@ -51,11 +48,9 @@ torch::Tensor new_gelu_cuda(torch::Tensor x) {
         return y;
     }
     const float* source = x.data_ptr<float>();
-    long vectors = reinterpret_cast<uintptr_t>(source) % 16 == 0 ? n / 4 : 0;
-    long tail_blocks = std::min((n - 4 * vectors + 255) / 256, (long)65536);
-    long blocks = std::max((vectors + 1023) / 1024, tail_blocks);
+    bool aligned = reinterpret_cast<uintptr_t>(source) % 16 == 0;
     auto stream = c10::cuda::getCurrentCUDAStream();
-    new_gelu_kernel<<<blocks, 256, 0, stream>>>(source, y.data_ptr<float>(), vectors, n);
+    new_gelu_kernel<<<(n + 1023) / 1024, 128, 0, stream>>>(source, y.data_ptr<float>(), n, aligned);
     return y;
 }
 """

@@ -18,7 +18,7 @@ const int WARPS = THREADS / 32;
 
 __device__ __forceinline__ float4 load4(const float* row, int i, int n, bool vectors) {
     if (vectors) {
-        return i < n ? __ldcs(reinterpret_cast<const float4*>(row + i)) : make_float4(1.0f, 1.0f, 1.0f, 1.0f);
+        return i < n ? *reinterpret_cast<const float4*>(row + i) : make_float4(1.0f, 1.0f, 1.0f, 1.0f);
     }
     return make_float4(i < n ? row[i] : 1.0f, i + 1 < n ? row[i + 1] : 1.0f, i + 2 < n ? row[i + 2] : 1.0f,
                        i + 3 < n ? row[i + 3] : 1.0f);
@@ -27,7 +27,7 @@ __device__ __forceinline__ float4 load4(const float* row, int i, int n, bool vec
 __device__ __forceinline__ void store4(float* row, int i, int n, bool vectors, float4 v) {
     if (vectors) {
         if (i < n) {
-            __stcs(reinterpret_cast<float4*>(row + i), v);
+            *reinterpret_cast<float4*>(row + i) = v;
         }
         return;
     }

@@ -19,7 +19,7 @@ const int WARPS = THREADS / 32;
 // Four elements in the order of the scan, which runs from the end of the row.
 __device__ __forceinline__ float4 load4(const float* row, int i, int n, bool vectors) {
     if (vectors) {
-        float4 v = i < n ? __ldcs(reinterpret_cast<const float4*>(row + n - 4 - i)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        float4 v = i < n ? *reinterpret_cast<const float4*>(row + n - 4 - i) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         return make_float4(v.w, v.z, v.y, v.x);
     }
     const float* last = row + n - 1;
@@ -30,7 +30,7 @@ __device__ __forceinline__ float4 load4(const float* row, int i, int n, bool vec
 __device__ __forceinline__ void store4(float* row, int i, int n, bool vectors, float4 v) {
     if (vectors) {
         if (i < n) {
-            __stcs(reinterpret_cast<float4*>(row + n - 4 - i), make_float4(v.w, v.z, v.y, v.x));
+            *reinterpret_cast<float4*>(row + n - 4 - i) = make_float4(v.w, v.z, v.y, v.x);
         }
         return;
     }

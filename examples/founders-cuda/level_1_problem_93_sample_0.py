@@ -21,8 +21,8 @@ __device__ __forceinline__ float4 load4(const float* row, const unsigned char* m
         if (i >= n) {
             return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         }
-        float4 v = __ldcs(reinterpret_cast<const float4*>(row + i));
-        uchar4 m = __ldcs(reinterpret_cast<const uchar4*>(mask + i));
+        float4 v = *reinterpret_cast<const float4*>(row + i);
+        uchar4 m = *reinterpret_cast<const uchar4*>(mask + i);
         return make_float4(v.x * m.x, v.y * m.y, v.z * m.z, v.w * m.w);
     }
     return make_float4(i < n ? row[i] * mask[i] : 0.0f, i + 1 < n ? row[i + 1] * mask[i + 1] : 0.0f,
@@ -32,7 +32,7 @@ __device__ __forceinline__ float4 load4(const float* row, const unsigned char* m
 __device__ __forceinline__ void store4(float* row, int i, int n, bool vectors, float4 v) {
     if (vectors) {
         if (i < n) {
-            __stcs(reinterpret_cast<float4*>(row + i), v);
+            *reinterpret_cast<float4*>(row + i) = v;
         }
         return;
     }
