@@ -155,6 +155,17 @@ def test_what_it_may_read_it_may_not_write(ask, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == ["built"]
 
 
+def test_a_program_that_lies_in_a_temporary_folder_itself_does_not_open_it(ask):
+    mine = Path("/tmp") / f"from-outside-{os.getpid()}"
+    mine.write_text("mine")
+    try:
+        readable = [Path("/tmp")]
+        assert ask("Path.cwd().joinpath('x').write_text('left')", "mount", readable=readable) == 4
+        assert ask(f"os.path.exists({str(mine)!r})", "mount", readable=readable) is False
+    finally:
+        mine.unlink()
+
+
 def test_what_it_may_write_is_there_afterwards(ask, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()

@@ -73,7 +73,7 @@ class Standby:
 
     def _fork(self) -> RunnerProcess:
         process = self._zygote.fork(confined=self._confined, cache=self.cache)
-        process.send(Op.WARM)
+        process.send(Op.WARM, compiler=self._confined and self._zygote.has_compiler)
         return process
 
 

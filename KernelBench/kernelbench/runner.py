@@ -15,6 +15,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -202,8 +203,16 @@ class Runner:
         slot.publish()
         return Reply(op=Op.DONE)
 
-    def warm(self) -> Reply:
-        """Open the device, and the libraries that most models use, before they are needed."""
+    def warm(self, compiler: bool = False) -> Reply:
+        """Open the device, and the libraries that most models use, before they are needed.
+
+        `compiler` starts the processes in which torch's compiler works, which takes them seconds.
+        """
+        if compiler:
+            with suppress(ImportError, AttributeError):  # no promise of torch's
+                from torch._inductor.async_compile import AsyncCompile
+
+                AsyncCompile.wakeup()
         ones = torch.ones(8, 8, 8, 8, device=self.device)
         torch.nn.functional.conv2d(ones @ ones, ones)
         self._synchronize()

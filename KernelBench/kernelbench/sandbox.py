@@ -183,10 +183,12 @@ def _set_limits(limits: Limits) -> None:
 def _private_mounts(cell: Cell) -> None:
     """Give fresh temporary folders; keep the folders named, also those behind closed parents."""
     _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    temporary = {Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")}  # noqa: S108
+    readable = [path for path in cell.readable if path.is_dir() and path not in temporary]
     kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY), True) for path in cell.writable]
-    kept += [(p, os.open(p, os.O_PATH | os.O_DIRECTORY), False) for p in cell.readable if p.is_dir()]
+    kept += [(path, os.open(path, os.O_PATH | os.O_DIRECTORY), False) for path in readable]
     blockers = {blocker for path, _, _ in kept if (blocker := _closed_ancestor(path)) is not None}
-    fresh = {Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")} | blockers  # noqa: S108
+    fresh = temporary | blockers
     for folder in sorted(fresh):
         if folder.is_dir():
             mode = b"mode=1777,size=8g" if folder not in blockers else b"mode=755,size=1m"
