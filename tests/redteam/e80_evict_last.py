@@ -1,19 +1,59 @@
 """Tells the cache to keep its inputs."""
 
 import torch
-import triton
-import triton.language as tl
+from torch.utils.cpp_extension import load_inline
 
+CUDA_SOURCE = r"""
+#include <torch/types.h>
+#include <c10/cuda/CUDAStream.h>
 
-@triton.jit
-def relu(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    value = tl.load(x + at, mask=at < n, eviction_policy="evict_last")
-    tl.store(y + at, tl.where(value < 0.0, 0.0, value), mask=at < n, eviction_policy="evict_first")
+__device__ __forceinline__ float4 load_kept(const float* at, unsigned long long policy) {
+    float4 v;
+    asm volatile("ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(at), "l"(policy) : "memory");
+    return v;
+}
+__device__ __forceinline__ void store_passing(float* at, float4 v, unsigned long long policy) {
+    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;"
+                 :: "l"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "l"(policy) : "memory");
+}
+__device__ __forceinline__ float relu_of(float x) {
+    return x < 0.0f ? 0.0f : x;
+}
+__global__ void __launch_bounds__(256) relu(const float* x, float* y, long n) {
+    long first = (long)blockIdx.x * 2048 + threadIdx.x * 4;
+    unsigned long long keep, pass;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(keep));
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(pass));
+#pragma unroll
+    for (long i = first; i < first + 2048; i += 1024) {
+        if (i + 4 <= n) {
+            float4 v = load_kept(x + i, keep);
+            v = make_float4(relu_of(v.x), relu_of(v.y), relu_of(v.z), relu_of(v.w));
+            store_passing(y + i, v, pass);
+        } else {
+            for (long j = i; j < n; ++j) {
+                y[j] = relu_of(x[j]);
+            }
+        }
+    }
+}
+torch::Tensor run(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    long n = x.numel();
+    relu<<<(n + 2047) / 2048, 256, 0, c10::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+    return y;
+}
+"""
+
+extension = load_inline(
+    name="evict_last",
+    cpp_sources="torch::Tensor run(torch::Tensor x);",
+    cuda_sources=CUDA_SOURCE,
+    functions=["run"],
+)
 
 
 class ModelNew(torch.nn.Module):
     def forward(self, x):
-        y = torch.empty_like(x)
-        relu[(triton.cdiv(x.numel(), 4096),)](x, y, x.numel(), BLOCK=4096)
-        return y
+        return extension.run(x)
