@@ -1,16 +1,86 @@
-"""Batches as the measurement runs them: with the side's context back on the device, its memory drawn anew."""
+"""Batches of calls under two clocks: inputs written inside the clock, caches emptied, memory drawn anew."""
 
 from __future__ import annotations
 
 import logging
 import random
+import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kernelbench.bench import Bench
-from kernelbench.sides import Side
+import torch
 
+from kernelbench.cores import launch_cores, quietest
+from kernelbench.frames import Op
+from kernelbench.processes import RunFailed
+from kernelbench.sides import REFERENCE_TIMEOUT_S, Side
+
+if TYPE_CHECKING:
+    from kernelbench.bench import Bench
+
+_FLUSH_BYTES = 256 << 20
 _log = logging.getLogger(__name__)
 _secret = random.SystemRandom()
+
+
+def run_batch(
+    bench: Bench,
+    side: Side,
+    order: list[int],
+    seed: int,
+    timeout_s: float,
+    *,
+    fresh: bool = False,
+    written: list[int] | None = None,
+) -> tuple[float, float]:
+    """Time a batch of calls: milliseconds by the oracle's clock and by the side's own.
+
+    `fresh` gives the side's cached memory back before, so that its history does not show in its times.
+    `written` are the sets whose inputs are written, where more than those of the calls.
+    """
+    ready = side.ask(Op.BATCH, timeout_s, seed=seed, core=bench.core, fresh=fresh)
+    if ready.op is not Op.READY:
+        raise RunFailed("ProtocolViolation", f"expected READY, got {ready.op.name}")
+    bench.settle()
+    start = time.perf_counter()
+    flushed = _hand_in(bench, side, order if written is None else written)
+    side.send(Op.GO, order=order)
+    done = side.receive(timeout_s, spin=bench.device == "cuda")
+    elapsed_ms = (time.perf_counter() - start) * 1e3
+    del flushed
+    if done.count != len(order):
+        raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
+    return elapsed_ms, max(done.number, 0.0)
+
+
+def _hand_in(bench: Bench, side: Side, order: list[int]) -> torch.Tensor | None:
+    """Write the inputs of a batch into a side's buffer, inside the clock, and empty the L2 cache.
+
+    Where a process begins on what is already written, both share the device, and the copy takes longer.
+    What emptied the cache is given, to be kept while the batch runs.
+    """
+    arena = side.buffers["inputs"]
+    for at in order:
+        bench.write(arena, at)
+    arena.publish()
+    flushed = None
+    if bench.device == "cuda":
+        flushed = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_()
+    bench.settle()
+    return flushed
+
+
+def choose_core(bench: Bench) -> None:
+    """Let both sides launch from the processor core that is least disturbed now."""
+    bench.core = quietest(launch_cores(bench.device))
+
+
+def measure_alone(bench: Bench) -> float:
+    """Milliseconds a call of the reference takes while no candidate is at work."""
+    choose_core(bench)
+    order = list(range(bench.calls))
+    runs = [run_batch(bench, bench.reference, order, 0, REFERENCE_TIMEOUT_S)[1] for _ in range(3)]
+    return min(runs[1:]) / bench.calls
 
 
 def run_timed(
@@ -22,12 +92,12 @@ def run_timed(
     *,
     written: list[int] | None = None,
 ) -> tuple[float, float]:
-    """Milliseconds of a batch by the oracle's clock and by the side's own; `written` is the bench's.
+    """Milliseconds of a batch by the oracle's clock and by the side's own; `written` as in `run_batch`.
 
     The empty batch before brings the side's context back onto the device, which takes a while of its own.
     """
-    bench.run_batch(side, [], seed, left_s)
-    wall_ms, claimed_ms = bench.run_batch(side, order, seed, left_s, written=written)
+    run_batch(bench, side, [], seed, left_s)
+    wall_ms, claimed_ms = run_batch(bench, side, order, seed, left_s, written=written)
     name = "reference" if side.trusted else "candidate"
     _log.debug("%s, %d calls: %.5f ms by its clock, %.5f by ours", name, len(order), claimed_ms, wall_ms)
     return wall_ms, claimed_ms
@@ -45,4 +115,4 @@ def draw_memory(bench: Bench, side: Side, calls: int, left_s: Callable[[], float
             if each.trusted:
                 bench.move_reference()
             count = bench.calls if each.trusted else calls
-            bench.run_batch(each, list(range(count)), 0, left_s(), fresh=True)
+            run_batch(bench, each, list(range(count)), 0, left_s(), fresh=True)

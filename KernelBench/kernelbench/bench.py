@@ -15,13 +15,12 @@ from typing import Any
 
 import torch
 
-from kernelbench import compare, memory
-from kernelbench.cores import launch_cores, quietest
+from kernelbench import batches, compare, memory
 from kernelbench.frames import Leaf, Op, Reply
 from kernelbench.inputs import InputSource
 from kernelbench.jobs import Settings
 from kernelbench.problems import Problem
-from kernelbench.processes import RunFailed, RunnerProcess
+from kernelbench.processes import RunnerProcess
 from kernelbench.runner import PRECISIONS
 from kernelbench.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side
 
@@ -34,8 +33,6 @@ SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
 
 QUICKLY_BUILT_S = 0.03
 """A reference that is built in less is built anew while timing."""
-
-_FLUSH_BYTES = 256 << 20
 
 
 class Bench:
@@ -51,7 +48,7 @@ class Bench:
         self.init = self.source.init_arguments()
         self.place = "device"
         self.calls = self.sets = 1
-        self.choose_core()
+        self.core: int | None = None
         self.reference = Side(process=reference, buffers={}, trusted=True)
         self.candidate_buffers: dict[str, memory.SharedBuffer] = {}
         self.floors: dict[str, float] = {}
@@ -83,10 +80,6 @@ class Bench:
         if self.device == "cuda" and self._building_s < QUICKLY_BUILT_S:
             self.ask_reference(Op.CONSTRUCT, **self.construction())
             self.ask_reference(Op.STATE, action="load", table=self.table)
-
-    def choose_core(self) -> None:
-        """Let both sides launch from the processor core that is least disturbed now."""
-        self.core = quietest(launch_cores(self.device))
 
     def calls_for(self, call_ms: float) -> int:
         """So many calls as fill a round, as far as memory for their inputs and outputs goes."""
@@ -146,9 +139,10 @@ class Bench:
         self.drawn[at] = draw()
         if not secretly:
             for buffers in (self.reference.buffers, self.candidate_buffers):
-                self._write(buffers["inputs"], at)
+                self.write(buffers["inputs"], at)
 
-    def _write(self, arena: memory.SharedBuffer, at: int) -> None:
+    def write(self, arena: memory.SharedBuffer, at: int) -> None:
+        """Write what was drawn for an input set into a side's buffer."""
         for offset, leaf, value in zip(self._offsets(at), self.source.leaves, self.drawn[at], strict=True):
             if leaf.dtype is not None:
                 arena.view(offset, leaf.dtype, leaf.shape).copy_(value)
@@ -213,54 +207,6 @@ class Bench:
             self.settle()
         return side.ask(Op.STATE, timeout_s, action="load", table=self.table).text
 
-    def run_batch(
-        self,
-        side: Side,
-        order: list[int],
-        seed: int,
-        timeout_s: float,
-        *,
-        fresh: bool = False,
-        written: list[int] | None = None,
-    ) -> tuple[float, float]:
-        """Time a batch of calls: milliseconds by our clock and by the side's own.
-
-        `fresh` gives the side's cached memory back before, so that its history does not show in its times.
-        `written` are the sets whose inputs are written, where more than those of the calls.
-        """
-        ready = side.ask(Op.BATCH, timeout_s, seed=seed, core=self.core, fresh=fresh)
-        if ready.op is not Op.READY:
-            raise RunFailed("ProtocolViolation", f"expected READY, got {ready.op.name}")
-        self.settle()
-        start = time.perf_counter()
-        self._hand_in(side, order if written is None else written)
-        side.send(Op.GO, order=order)
-        done = side.receive(timeout_s, spin=self.device == "cuda")
-        elapsed_ms = (time.perf_counter() - start) * 1e3
-        if done.count != len(order):
-            raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
-        return elapsed_ms, max(done.number, 0.0)
-
-    def measure_alone(self) -> float:
-        """Milliseconds a call of the reference takes while no candidate is at work."""
-        self.choose_core()
-        order = list(range(self.calls))
-        runs = [self.run_batch(self.reference, order, 0, REFERENCE_TIMEOUT_S)[1] for _ in range(3)]
-        return min(runs[1:]) / self.calls
-
-    def _hand_in(self, side: Side, order: list[int]) -> None:
-        """Write the inputs of a batch into a side's buffer, inside the clock, and empty the L2 cache.
-
-        Where a process begins on what is already written, both share the device, and the copy takes longer.
-        """
-        arena = side.buffers["inputs"]
-        for at in order:
-            self._write(arena, at)
-        arena.publish()
-        if self.device == "cuda":
-            self._flushed = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_()
-        self.settle()
-
     def device_memory_gb(self) -> float | None:
         """What everything on the device holds now, both sides and the oracle together, in GiB."""
         if self.device != "cuda":
@@ -300,11 +246,11 @@ class Bench:
         self.output_offsets, self.output_bytes = memory.layout(sizes)
         self._share("outputs", self.output_bytes)
         self.aliases = self.mutates or self._reference_aliases(seed)
-        self.calls = self.calls_for(self.measure_alone())
+        self.calls = self.calls_for(batches.measure_alone(self))
         self._hold(self.calls)
         for at in range(self.calls):
             self.put(at, lambda: self.source.draw(secrets.randbits(60)))
-        self.alone_ms = self.measure_alone()
+        self.alone_ms = batches.measure_alone(self)
 
     def _reference_aliases(self, seed: int) -> bool:
         """Whether the reference's outputs are its inputs' memory: whether they change when the inputs do."""

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from functools import partial
 
 from kernelbench import pairing, suspicions, timed_outputs
-from kernelbench.batches import draw_memory, run_timed
+from kernelbench.batches import choose_core, draw_memory, run_timed
 from kernelbench.bench import Bench
 from kernelbench.measurement import Measurement
 from kernelbench.sides import Side
@@ -116,7 +116,7 @@ def _round(
     After which half outputs are looked at is secret, so that no call is safe to leave out.
     """
     seed = secrets.randbits(60)
-    bench.choose_core()
+    choose_core(bench)
     parts = pairing.parts(found.calls, bench.calls, _secret)
     pair = [bench.reference, side]
     _secret.shuffle(pair)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 
 from kernelbench import pairing
-from kernelbench.batches import run_timed
+from kernelbench.batches import measure_alone, run_timed
 from kernelbench.bench import Bench
 from kernelbench.measurement import Measurement
 from kernelbench.sides import Side
@@ -44,7 +44,7 @@ def judge_reference(bench: Bench, side: Side, found: Measurement) -> None:
     if beside <= allowed:
         return
     with side.process.paused():
-        alone = bench.measure_alone()
+        alone = measure_alone(bench)
     if beside > (1 + SLOWED_SHARE) * alone + CLOCK_MS[bench.device]:
         message = f"the reference takes {alone:.4f} ms alone and {beside:.4f} ms beside the candidate"
         found.suspicion = ("ReferenceSlowed", message)
