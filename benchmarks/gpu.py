@@ -25,6 +25,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "KernelBench")]
+
+from kernelbench.devices import device_names  # noqa: E402
+from kernelbench.figures import gpu_model  # noqa: E402
+
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
 STOP_S = 15.0
 """A step that is stopped may take this long to write what it has."""
@@ -50,13 +55,19 @@ class Taken:
 
 
 def steps(work: Path) -> list[Step]:
-    """What there is to do, the most telling first."""
+    """What there is to do, the most telling first; an audit needs the evaluation before it done."""
+    gpu = gpu_model(next(iter(device_names()), ""))
 
     def evaluate(entry: str, folder: str = "evaluations") -> Step:
         path = f"submissions/{entry}.json"
         name = entry if folder == "evaluations" else f"{entry}-{folder}"
         arguments = ["--device", "cuda", "--data", str(work / "none"), "--work", str(work / folder)]
         return Step(name=name, command=[*KBL, "evaluate", path, *arguments])
+
+    def audit(entry: str) -> Step:
+        result = work / "evaluations" / gpu / f"{entry}.json"
+        found = str(work / f"audit-{entry}.json")
+        return Step(name=f"audit-{entry}", command=[*KBL, "audit", str(result), "--out", found])
 
     def script(name: str, *arguments: str) -> Step:
         return Step(name=name, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
@@ -78,6 +89,8 @@ def steps(work: Path) -> list[Step]:
             command=[*KBL, "certify", "--device", "cuda", "--out", str(work / "certificates.json")],
         ),
         evaluate("torch-compile"),
+        audit("founders-triton"),
+        audit("founders-cuda"),
         evaluate("torch-compile-max-autotune"),
     ]
 
