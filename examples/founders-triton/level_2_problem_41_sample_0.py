@@ -12,6 +12,8 @@ import triton.language as tl
 from torch import nn
 
 DEPTH = 64
+LONGEST_SUM = 2048
+"""Tensor cores round sums towards zero: longer ones are cut, and the parts meet in the output, rounded to nearest."""
 CHUNK = 256
 
 
@@ -59,6 +61,7 @@ def linear_kernel(
     M,
     N,
     PADDED: tl.constexpr,
+    SHARE: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -72,22 +75,34 @@ def linear_kernel(
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     depth = tl.arange(0, BLOCK_K)
-    a_ptrs = a_ptr + (rows % M).to(tl.int64)[:, None] * (2 * PADDED) + depth[None, :]
-    w_ptrs = w_ptr + (columns % N).to(tl.int64)[:, None] * (2 * PADDED) + depth[None, :]
+    a_starts = a_ptr + (rows % M).to(tl.int64)[:, None] * (2 * PADDED) + depth[None, :]
+    w_starts = w_ptr + (columns % N).to(tl.int64)[:, None] * (2 * PADDED) + depth[None, :]
+    offsets = rows.to(tl.int64)[:, None] * N + columns[None, :]
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
     x = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-    steps: tl.constexpr = PADDED // BLOCK_K
-    for step in range(3 * steps):
-        a = tl.load(a_ptrs)
-        w = tl.load(w_ptrs)
-        x = tl.dot(a, tl.trans(w), x)
-        turn = step == 2 * steps - 1
-        a_ptrs += tl.where(turn, BLOCK_K - PADDED, BLOCK_K)
-        w_ptrs += tl.where(turn, BLOCK_K - 2 * PADDED, BLOCK_K)
+    for begin in range(0, PADDED, SHARE):
+        span = tl.minimum(PADDED - begin, SHARE)
+        steps = span // BLOCK_K
+        a_ptrs = a_starts + begin
+        w_ptrs = w_starts + begin
+        x = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for step in range(3 * steps):
+            a = tl.load(a_ptrs)
+            w = tl.load(w_ptrs)
+            x = tl.dot(a, tl.trans(w), x)
+            middle = step == steps - 1
+            turn = step == 2 * steps - 1
+            a_ptrs += BLOCK_K + tl.where(middle, PADDED - span, 0) - tl.where(turn, span, 0)
+            w_ptrs += BLOCK_K + tl.where(middle, PADDED - span, 0) - tl.where(turn, PADDED + span, 0)
+        if begin > 0:
+            x += tl.load(out_ptr + offsets, mask=inside, other=0.0)
+        if begin + SHARE < PADDED:
+            tl.store(out_ptr + offsets, x, mask=inside)
+            tl.debug_barrier()
     x *= tl.load(a_unscale_ptr + rows % M)[:, None]
     x *= tl.load(w_unscale_ptr + columns % N)[None, :]
     x += tl.load(bias_ptr + columns, mask=columns < N, other=0.0)[None, :]
-    offsets = rows.to(tl.int64)[:, None] * N + columns[None, :]
-    tl.store(out_ptr + offsets, x, mask=(rows[:, None] < M) & (columns[None, :] < N))
+    tl.store(out_ptr + offsets, x, mask=inside)
 
 
 @triton.jit
@@ -215,6 +230,7 @@ class ModelNew(nn.Module):
             rows,
             features,
             PADDED=padded,
+            SHARE=LONGEST_SUM,
             BLOCK_M=128,
             BLOCK_N=256,
             BLOCK_K=DEPTH,
