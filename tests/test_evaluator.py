@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from evaluating import RIGHT, SOURCE, jobs_of, judge, kernel, own_processes
 from kernelbench import sandbox
+from kernelbench.frames import Op
 from kernelbench.problems import Problem
+from kernelbench.processes import Home, Zygote
 
 KEPT_BUFFER = kernel(
     "self.kept.copy_(self.right(x))", "return self.kept", init="self.kept = torch.empty(16, 64)"
@@ -79,6 +81,17 @@ def test_a_kernel_much_faster_than_its_reference_is_timed_over_more_calls():
     assert (rows[0].status, rows[0].failure.message.splitlines()[0]) == ("runtime_error", "enough")
     assert rows[1].status == "correct"
     assert rows[1].speedup_ci95[0] > 5
+
+
+def test_a_process_says_from_which_core_it_launches_fastest():
+    cores = sorted(os.sched_getaffinity(0))
+    with Zygote(Home(device="cpu", threads=1, memory_bytes=8 << 30)) as zygote:
+        process = zygote.fork(confined=False)
+        said = process.ask(Op.PROBE, 60.0, cores=cores)
+        assert os.sched_getaffinity(process.pid) == set(cores)
+    microseconds = {int(core): float(took) for core, took in (pair.split(":") for pair in said.text.split())}
+    assert sorted(microseconds) == cores
+    assert microseconds[said.count] == min(microseconds.values())
 
 
 def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_the_same():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kernelbench.cores import launch_cores, quietest
+from kernelbench.cores import launch_cores
 from kernelbench.frames import Op
 from kernelbench.processes import RunFailed
 from kernelbench.sides import REFERENCE_TIMEOUT_S, Side
@@ -71,8 +71,12 @@ def _hand_in(bench: Bench, side: Side, order: list[int]) -> torch.Tensor | None:
 
 
 def choose_core(bench: Bench) -> None:
-    """Let both sides launch from the processor core that is least disturbed now."""
-    bench.core = quietest(launch_cores(bench.device))
+    """Let both sides launch from the processor core from which the reference launches fastest now."""
+    cores = launch_cores(bench.device)
+    if cores:
+        probed = bench.ask_reference(Op.PROBE, cores=cores)
+        bench.core = probed.count
+        _log.debug("launches from core %d: %s", bench.core, probed.text)
 
 
 def measure_alone(bench: Bench) -> float:

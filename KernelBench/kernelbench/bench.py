@@ -82,7 +82,13 @@ class Bench:
             self.ask_reference(Op.STATE, action="load", table=self.table)
 
     def calls_for(self, call_ms: float) -> int:
-        """So many calls as fill a round, as far as memory for their inputs and outputs goes."""
+        """So many calls as fill a round, as far as memory for their inputs and outputs goes.
+
+        A reference that draws random numbers must run every call that the candidate runs: it gets no more.
+        """
+        return self.calls if self.is_random else self._calls_in_a_round(call_ms)
+
+    def _calls_in_a_round(self, call_ms: float) -> int:
         wanted = math.ceil(ROUND_MS[self.device] / max(call_ms, 1e-3))
         a_set = self._input_bytes + self.output_bytes
         affordable = max(1, SETS_BYTES[self.device] // max(a_set, 1))
@@ -245,16 +251,21 @@ class Bench:
         sizes = [leaf_bytes(leaf) for leaf in self.output_leaves]
         self.output_offsets, self.output_bytes = memory.layout(sizes)
         self._share("outputs", self.output_bytes)
+        self.is_random = False
         self.aliases = self.mutates or self._reference_aliases(seed)
-        self.calls = self.calls_for(batches.measure_alone(self))
+        self.calls = self._calls_in_a_round(batches.measure_alone(self))
         self._hold(self.calls)
         for at in range(self.calls):
             self.put(at, lambda: self.source.draw(secrets.randbits(60)))
         self.alone_ms = batches.measure_alone(self)
 
     def _reference_aliases(self, seed: int) -> bool:
-        """Whether the reference's outputs are its inputs' memory: whether they change when the inputs do."""
+        """Whether the reference's outputs are its inputs' memory: whether they change when the inputs do.
+
+        Notes also whether they change with the seed of the call: such a reference draws random numbers.
+        """
         expected = [tensor.clone() for tensor in self.expect(0, seed)]
+        self.is_random = self.worst(expected, self.expect(0, secrets.randbits(60)), "plain") > 1.0
         self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
         self.reference.buffers["inputs"].tensor.fill_(0xFF)
         self.settle()

@@ -29,6 +29,17 @@ def batch_clock(device: str, run: Callable[[], list[Any]]) -> tuple[list[Any], f
     return outputs, before.elapsed_time(after)
 
 
+def time_launches(device: str, tensor: torch.Tensor, count: int) -> float:
+    """Microseconds that it takes to launch a small kernel, whatever it takes to run."""
+    _wait(device)
+    start = time.perf_counter()
+    for _ in range(count):
+        tensor.add_(1)
+    elapsed_s = time.perf_counter() - start
+    _wait(device)
+    return elapsed_s / count * 1e6
+
+
 def time_calls(device: str, call: Callable[[], Any], method: str, warmups: int, trials: int) -> list[float]:
     """Time single calls in milliseconds by `cuda_event`, `host_time` or Triton's `do_bench`."""
     if method not in METHODS:

@@ -1,12 +1,9 @@
-"""The processor cores from which both sides launch work: apart from the oracle's, and the least disturbed."""
+"""The processor cores from which both sides launch work, apart from the oracle's."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 MIN_CORES = 4
@@ -23,26 +20,6 @@ def launch_cores(device: str) -> tuple[int, ...]:
     siblings = set().union(*(_siblings(core) for core in chosen))
     os.sched_setaffinity(0, set(cores) - {*chosen, *siblings} or set(cores) - {*chosen})
     return tuple(chosen)
-
-
-def quietest(cores: Sequence[int]) -> int | None:
-    """The core on which a short loop runs fastest just now: what others do on the machine shows there."""
-    if len(cores) < 2:
-        return cores[0] if cores else None
-    own = os.sched_getaffinity(0)
-    try:
-        return min(cores, key=_loop_s)
-    finally:
-        os.sched_setaffinity(0, own)
-
-
-def _loop_s(core: int) -> float:
-    os.sched_setaffinity(0, {core})
-    marks = []
-    for _ in range(4):
-        marks.append(time.perf_counter())
-        sum(range(4000))
-    return min(after - before for before, after in pairwise(marks))
 
 
 def _siblings(core: int) -> set[int]:

@@ -43,6 +43,7 @@ class Op(IntEnum):
     WARM = 11
     TIME = 12
     CENSUS = 13
+    PROBE = 14
     DONE = 100
     READY = 101
     FAILED = 102

@@ -40,16 +40,17 @@ class Part:
 
 
 def parts(calls: int, reference_calls: int, draw: random.Random) -> list[Part]:
-    """Deal a round's input sets in random order into two halves; the reference runs some of each.
+    """Deal a round's input sets in random order into two halves; the reference runs some of each, in order.
 
     `reference_calls` of the `calls` are the reference's, as near as halves allow, and one a half at least.
     """
     order = draw.sample(range(calls), calls)
     halves = [order[: calls // 2], order[calls // 2 :]] if calls > 1 else [order]
-    return [
-        Part(candidate=half, reference=draw.sample(half, max(1, len(half) * reference_calls // calls)))
-        for half in halves
-    ]
+    dealt = []
+    for half in halves:
+        chosen = set(draw.sample(half, max(1, len(half) * reference_calls // calls)))
+        dealt.append(Part(candidate=half, reference=[at for at in half if at in chosen]))
+    return dealt
 
 
 def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:

@@ -24,7 +24,7 @@ import torch
 
 from kernelbench import memory, variants
 from kernelbench.census import profile
-from kernelbench.clocks import batch_clock, time_calls
+from kernelbench.clocks import batch_clock, time_calls, time_launches
 from kernelbench.exact import run_exactly
 from kernelbench.frames import Channel, ChannelClosed, Op, Reply
 from kernelbench.outputs import claim, flatten
@@ -36,6 +36,7 @@ _PACKAGES = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.005
 MAX_SPACER_BYTES = 256 << 20
+PROBED_LAUNCHES = 40
 
 
 class Runner:
@@ -217,6 +218,19 @@ class Runner:
         torch.nn.functional.conv2d(ones @ ones, ones)
         self._synchronize()
         return Reply(op=Op.DONE)
+
+    def probe(self, cores: list[int]) -> Reply:
+        """Say from which processor core launches are fastest just now; as text each core's microseconds."""
+        own = os.sched_getaffinity(0)
+        tiny = torch.zeros(1, device=self.device)
+        found = {}
+        for core in cores:
+            os.sched_setaffinity(0, {core})
+            time_launches(self.device, tiny, PROBED_LAUNCHES // 4)
+            found[core] = time_launches(self.device, tiny, PROBED_LAUNCHES)
+        os.sched_setaffinity(0, own)
+        text = " ".join(f"{core}:{microseconds:.1f}" for core, microseconds in found.items())
+        return Reply(op=Op.DONE, count=min(found, key=lambda core: found[core]), text=text)
 
     def time(self, at: int, method: str, warmups: int, trials: int) -> Reply:
         """Time calls one by one by a method of KernelBench's; milliseconds as text, for people's own runs."""
