@@ -45,8 +45,13 @@ def gain(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> float | Non
 
 
 def has_won(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> bool:
+    """Whether a cheat got through to a ranked place."""
+    return not record["uncertified"] and gets_through(record, rows)
+
+
+def gets_through(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> bool:
     """Whether a cheat was accepted where it must not be, or at a better score than its honest twin's."""
-    if outcome(record) != "accepted" or record["uncertified"]:
+    if outcome(record) != "accepted":
         return False
     if "correct" not in record["expect"]:
         return True
@@ -64,7 +69,7 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
     for record in (record for record in rows.values() if len(record["off"]) == 1):
         layer = layers.setdefault(record["off"][0], {"tried": 0, "let_through": []})
         layer["tried"] += 1
-        if has_won(record, rows) or (record["off"] == ["isolation"] and outcome(record) == "rejected"):
+        if gets_through(record, rows) or (record["off"] == ["isolation"] and outcome(record) == "rejected"):
             layer["let_through"].append(record["id"])  # without walls one kernel finds what another left
     unranked = [
         record["id"] for record in exploits if record["uncertified"] and outcome(record) == "accepted"
@@ -141,7 +146,7 @@ def rates_table(reports: Sequence[dict[str, Any]]) -> str:
     ]
     for report in reports:
         cheats, honest = report["exploits"], report["honest"]
-        bounds = f"{_bound(cheats)} of cheats, {_bound(honest)} of honest kernels"
+        bounds = f"{_bound(cheats)} for cheats, {_bound(honest)} for honest kernels"
         cells = [
             report["environment"]["gpu"],
             cheats["total"],
@@ -181,7 +186,7 @@ def _ids(report: dict[str, Any], kind: str, wanted: str) -> list[str]:
 
 def _bound(counts: dict[str, Any]) -> str:
     bound = counts["bound95"]
-    return "more than none" if bound is None else f"below {100 * bound:.1f} %"
+    return "no bound" if bound is None else f"below {100 * bound:.1f} %"
 
 
 def write_document(path: Path = ROOT / "docs" / "trust.md") -> None:
