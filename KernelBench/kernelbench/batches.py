@@ -71,10 +71,10 @@ def _hand_in(bench: Bench, side: Side, order: list[int]) -> torch.Tensor | None:
 
 
 def choose_core(bench: Bench) -> None:
-    """Let both sides launch from the processor core from which the reference launches fastest now."""
+    """Let both sides launch from a processor core from which the reference launches fast just now."""
     cores = launch_cores(bench.device)
     if cores:
-        probed = bench.ask_reference(Op.PROBE, cores=cores)
+        probed = bench.ask_reference(Op.PROBE, cores=cores, kept=bench.core)
         bench.core = probed.count
         _log.debug("launches from core %d: %s", bench.core, probed.text)
 

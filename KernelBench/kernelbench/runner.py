@@ -37,6 +37,7 @@ PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat
 SPIN_S = 0.005
 MAX_SPACER_BYTES = 256 << 20
 PROBED_LAUNCHES = 40
+CLEARLY = 1.1
 
 
 class Runner:
@@ -219,8 +220,11 @@ class Runner:
         self._synchronize()
         return Reply(op=Op.DONE)
 
-    def probe(self, cores: list[int]) -> Reply:
-        """Say from which processor core launches are fastest just now; as text each core's microseconds."""
+    def probe(self, cores: list[int], kept: int | None) -> Reply:
+        """Say from which processor core launches are fastest just now; as text each core's microseconds.
+
+        The core `kept` so far stays unless another is clearly faster: a move empties caches.
+        """
         own = os.sched_getaffinity(0)
         tiny = torch.zeros(1, device=self.device)
         found = {}
@@ -230,7 +234,10 @@ class Runner:
             found[core] = time_launches(self.device, tiny, PROBED_LAUNCHES)
         os.sched_setaffinity(0, own)
         text = " ".join(f"{core}:{microseconds:.1f}" for core, microseconds in found.items())
-        return Reply(op=Op.DONE, count=min(found, key=lambda core: found[core]), text=text)
+        best = min(found, key=lambda core: found[core])
+        if kept in found and found[kept] <= CLEARLY * found[best]:
+            best = kept
+        return Reply(op=Op.DONE, count=best, text=text)
 
     def time(self, at: int, method: str, warmups: int, trials: int) -> Reply:
         """Time calls one by one by a method of KernelBench's; milliseconds as text, for people's own runs."""
