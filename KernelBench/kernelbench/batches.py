@@ -115,8 +115,11 @@ def draw_memory(bench: Bench, side: Side, calls: int, left_s: Callable[[], float
     reference's weights move too; a candidate may have kept where its own lie.
     """
     for each in _secret.sample((bench.reference, side), 2):
-        if at_first or _secret.random() < 1 / 2:
-            if each.trusted:
+        if not at_first and _secret.random() < 1 / 2:
+            continue
+        if each.trusted:
+            with side.process.paused():
                 bench.move_reference()
-            count = bench.calls if each.trusted else calls
-            run_batch(bench, each, list(range(count)), 0, left_s(), fresh=True)
+                run_batch(bench, each, list(range(bench.calls)), 0, left_s(), fresh=True)
+        else:
+            run_batch(bench, each, list(range(calls)), 0, left_s(), fresh=True)

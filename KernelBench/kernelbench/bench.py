@@ -47,6 +47,7 @@ class Bench:
         self.weight_seed = secrets.randbits(60)
         self.init = self.source.init_arguments()
         self.place = "device"
+        self._building_s = math.inf
         self.calls = self.sets = 1
         self.core: int | None = None
         self.reference = Side(process=reference, buffers={}, trusted=True)
@@ -72,7 +73,7 @@ class Bench:
         self.variant, self.place = variant, place or self.place
         started = time.perf_counter()
         self.ask_reference(Op.CONSTRUCT, **self.construction())
-        self._building_s = time.perf_counter() - started
+        self._building_s = min(self._building_s, time.perf_counter() - started)
         self._export_state()
 
     def move_reference(self) -> None:
@@ -84,14 +85,18 @@ class Bench:
     def calls_for(self, call_ms: float) -> int:
         """So many calls as fill a round, as far as memory for their inputs and outputs goes.
 
-        A reference that draws random numbers must run every call that the candidate runs: it gets no more.
+        No more than now where the reference draws random numbers, since it must run every call that the
+        candidate runs, and where memory is copied through the host.
         """
-        return self.calls if self.is_random else self._calls_in_a_round(call_ms)
+        return self.calls if self.is_random or self._fallback else self._calls_in_a_round(call_ms)
 
     def _calls_in_a_round(self, call_ms: float) -> int:
         wanted = math.ceil(ROUND_MS[self.device] / max(call_ms, 1e-3))
         a_set = self._input_bytes + self.output_bytes
-        affordable = max(1, SETS_BYTES[self.device] // max(a_set, 1))
+        limit = SETS_BYTES[self.device]
+        if self.device == "cuda":
+            limit = min(limit, torch.cuda.mem_get_info()[0] // 4)
+        affordable = max(1, limit // max(a_set, 1))
         return min(wanted, affordable, MAX_SETS)
 
     def make_room(self, side: Side, calls: int, timeout_s: float) -> None:
@@ -251,7 +256,7 @@ class Bench:
         sizes = [leaf_bytes(leaf) for leaf in self.output_leaves]
         self.output_offsets, self.output_bytes = memory.layout(sizes)
         self._share("outputs", self.output_bytes)
-        self.is_random = False
+        self.is_random = self.mutates  # what it draws cannot be told from what it changes
         self.aliases = self.mutates or self._reference_aliases(seed)
         self.calls = self._calls_in_a_round(batches.measure_alone(self))
         self._hold(self.calls)

@@ -9,6 +9,8 @@ from pathlib import Path
 MIN_CORES = 4
 """With fewer processor cores nobody is kept to one of them; one in so many is for launches."""
 
+MAX_CHOICE = 4
+
 
 @cache
 def launch_cores(device: str) -> tuple[int, ...]:
@@ -16,7 +18,7 @@ def launch_cores(device: str) -> tuple[int, ...]:
     cores = sorted(os.sched_getaffinity(0))
     if device != "cuda" or len(cores) < MIN_CORES:
         return ()
-    chosen = cores[-(len(cores) // MIN_CORES) :]
+    chosen = cores[-min(len(cores) // MIN_CORES, MAX_CHOICE) :]
     siblings = set().union(*(_siblings(core) for core in chosen))
     os.sched_setaffinity(0, set(cores) - {*chosen, *siblings} or set(cores) - {*chosen})
     return tuple(chosen)

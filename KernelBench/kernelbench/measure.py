@@ -35,18 +35,17 @@ MUCH_FASTER = 2
 """A candidate so many times as fast as the reference gets more calls a round: few would say little of it."""
 
 OUT_OF_TIME_S = 5.0
-BENT_SETS, FEW_SETS = 2, 8
-"""So many timed inputs a round are not upstream's; with few sets one, and with one in two rounds of three."""
+BENT_CALLS, FEW_CALLS = 2, 4
+"""So many timed inputs a half are not upstream's; of few one, and the only one in two cases of three."""
 
 _secret = random.SystemRandom()
 
 
 class Deck:
-    """The other distributions in secret order: every one is dealt before any comes again."""
+    """The other distributions; those that no output was looked at of yet are dealt before the others."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(names)
-        self._left: list[str] = []
         self.unseen = set(names)
 
     @property
@@ -54,13 +53,17 @@ class Deck:
         """Whether there is nothing to deal."""
         return not self._names
 
+    def any(self) -> str:
+        """Name one, whichever."""
+        return _secret.choice(self._names)
+
     def deal(self) -> str:
-        """Give the next one."""
-        if not self._left:
-            self._left = _secret.sample(self._names, len(self._names))
-        name = self._left.pop()
+        """Name one that is to be looked at."""
+        return _secret.choice(sorted(self.unseen) or self._names)
+
+    def see(self, name: str) -> None:
+        """Note that an output of this distribution was looked at."""
         self.unseen.discard(name)
-        return name
 
 
 def measure(
@@ -76,8 +79,8 @@ def measure(
             draw_memory(bench, side, found.calls, left_s, at_first=not found.rounds)
         found.rounds.append(_round(bench, side, left_s, verify, found, deck))
         if len(found.rounds) == 1 and found.calls == bench.calls:
-            calls = bench.calls_for(found.rounds[0].candidate_ms)
-            if calls >= MUCH_FASTER * found.calls:
+            calls = _calls_for(bench, found)
+            if calls > found.calls:
                 bench.make_room(side, calls, left_s())
                 found = Measurement(calls=calls, believes=believes)
                 _refill(bench, [_usual(bench)] * calls)
@@ -88,6 +91,14 @@ def measure(
     suspicions.judge_single(bench, side, left_s, found)
     suspicions.judge_clocks(bench, found)
     return found
+
+
+def _calls_for(bench: Bench, found: Measurement) -> int:
+    """How many calls a round the candidate should have, by the slower of its own clock and the oracle's."""
+    candidate_ms = max(found.claimed_ms, found.oracle_ms)
+    if candidate_ms * MUCH_FASTER > found.rounds[0].reference_ms:
+        return found.calls
+    return bench.calls_for(candidate_ms)
 
 
 def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, left_s: float) -> bool:
@@ -121,7 +132,7 @@ def _round(
     pair = [bench.reference, side]
     _secret.shuffle(pair)
     looked_at = _secret.randrange(len(parts))
-    drawn = _refill(bench, _distributions(bench, deck, found.calls, parts[looked_at].reference))
+    drawn = _refill(bench, _distributions(bench, deck, parts, looked_at))
     spent = {True: [0.0, 0.0], False: [0.0, 0.0]}
     for number, part in enumerate(parts):
         kept: list[timed_outputs.Kept] = []
@@ -138,6 +149,8 @@ def _round(
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
         pair.reverse()
         found.lateness_ms += timed_outputs.verify(bench, part, drawn, kept, verify)
+        for one in kept:
+            deck.see(drawn[one.at][1])
     return pairing.Round(
         reference_ms=spent[True][1] / sum(len(part.reference) for part in parts),
         candidate_ms=spent[False][1] / found.calls,
@@ -165,14 +178,18 @@ def _deck(bench: Bench) -> Deck:
     return Deck([name for name in names if name not in usual])
 
 
-def _distributions(bench: Bench, deck: Deck, calls: int, looked_at: Sequence[int]) -> list[str]:
-    """A distribution for every call: upstream's, but for a few that will be looked at.
+def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part], looked_at: int) -> list[str]:
+    """A distribution for every call: upstream's, but for a few in each half.
 
-    So looking like upstream, or knowing that time is taken, earns nothing.
+    So looking like upstream, or knowing that time is taken, earns nothing, and no half tells that it will be
+    looked at.
     """
-    usual = [_usual(bench)] * calls
-    if deck.is_empty or (len(looked_at) == 1 and _secret.random() < 1 / 3):
-        return usual
-    for at in _secret.sample(looked_at, 1 if len(looked_at) < FEW_SETS // 2 else BENT_SETS):
-        usual[at] = deck.deal()
-    return usual
+    names = [_usual(bench)] * sum(len(part.candidate) for part in parts)
+    if deck.is_empty:
+        return names
+    for number, part in enumerate(parts):
+        if len(part.candidate) == 1 and _secret.random() < 1 / 3:
+            continue
+        for at in _secret.sample(part.candidate, 1 if len(part.candidate) < FEW_CALLS else BENT_CALLS):
+            names[at] = deck.deal() if number == looked_at else deck.any()
+    return names

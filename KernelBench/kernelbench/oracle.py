@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -36,11 +37,24 @@ class FailedBeside(ReferenceFailed):
     """The reference did not run while a candidate was there."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a kernel finds when its process starts: what was built for it, torch's compiler at work."""
+
+    cache: Path | None = None
+    compiler: bool = False
+
+    @classmethod
+    def of(cls, source: str, cache: Path | None) -> Needs:
+        """What a kernel needs, judged by its source."""
+        return cls(cache=cache, compiler=COMPILING in source)
+
+
 class Standby:
     """A process that is forked and opens the device ahead of its turn; nothing submitted runs in it yet."""
 
-    def __init__(self, zygote: Zygote, *, confined: bool, cache: Path | None = None) -> None:
-        self._zygote, self._confined, self.cache = zygote, confined, cache
+    def __init__(self, zygote: Zygote, *, confined: bool, needs: Needs | None = None) -> None:
+        self._zygote, self._confined, self.needs = zygote, confined, needs or Needs()
         self._process = self._fork()
         self._is_warm = False
 
@@ -72,8 +86,8 @@ class Standby:
         self._process.end()
 
     def _fork(self) -> RunnerProcess:
-        process = self._zygote.fork(confined=self._confined, cache=self.cache)
-        process.send(Op.WARM, compiler=self._confined and self._zygote.has_compiler)
+        process = self._zygote.fork(confined=self._confined, cache=self.needs.cache)
+        process.send(Op.WARM, compiler=self.needs.compiler)
         return process
 
 
@@ -94,16 +108,16 @@ class Oracle:
         self._endings: list[threading.Thread] = []
         self.walls: tuple[str, ...] = ()
 
-    def judge(self, job: Job, cache: Path | None, upcoming: Path | None = None) -> Row:
+    def judge(self, job: Job, needs: Needs, upcoming: Needs | None = None) -> Row:
         """Judge one job; a fault of the reference's is an infra_error row.
 
-        `cache` holds what was built for the job, `upcoming` what was built for the one after. Where the
+        `upcoming` is what the kernel after this one will need. Where the
         reference fails, everything is tried once more with new processes; where it fails beside the candidate
         again and runs without it, that is the candidate's doing.
         """
         for _ in range(TRIES):
             try:
-                return self._judge_once(job, cache, upcoming)
+                return self._judge_once(job, needs, upcoming)
             except ReferenceFailed as failed:
                 error = failed
                 _log.warning("%s: %s", job.key, str(error)[:500])
@@ -113,15 +127,15 @@ class Oracle:
             message = f"with this kernel on the device the reference does not run: {message}"
         return unmeasured_row(job, status, Failure(name="ReferenceFailed", message=message[:8000]))
 
-    def _judge_once(self, job: Job, cache: Path | None, upcoming: Path | None) -> Row:
+    def _judge_once(self, job: Job, needs: Needs, upcoming: Needs | None) -> Row:
         process: RunnerProcess | None = None
         try:
             started = time.monotonic()
-            self._prepare_compiler(job.source)
+            self._prepare_compiler(needs)
             bench = self._prepare_bench(job.problem)
             _log.debug("%s bench %.3f s, %d calls", job.key, time.monotonic() - started, bench.calls)
-            process = self._take_candidate(cache)
-            self._prepare_candidate(upcoming)
+            process = self._take_candidate(needs)
+            self._prepare_candidate(upcoming or Needs())
             self.walls = self.walls or process.walls()
             rules = compat_judge.hear if self.settings.profile == "compat" else None
             row = judge(bench, job, process, self._quiet, rules)
@@ -148,26 +162,26 @@ class Oracle:
         self._drop_candidate()
         self._drop_bench()
 
-    def _prepare_compiler(self, source: str) -> None:
+    def _prepare_compiler(self, needs: Needs) -> None:
         """Load torch's compiler where all later processes start: in each of them it would take seconds."""
-        if COMPILING in source and not self.zygote.has_compiler:
+        if needs.compiler and not self.zygote.has_compiler:
             self.zygote.load_compiler()
             self._drop_candidate()
 
-    def _prepare_candidate(self, cache: Path | None) -> None:
+    def _prepare_candidate(self, needs: Needs) -> None:
         if self._candidate is None:
             confined = "isolation" not in self.settings.switched_off
-            self._candidate = Standby(self.zygote, confined=confined, cache=cache)
+            self._candidate = Standby(self.zygote, confined=confined, needs=needs)
 
     def _drop_candidate(self) -> None:
         if self._candidate is not None:
             self._candidate.end()
             self._candidate = None
 
-    def _take_candidate(self, cache: Path | None) -> RunnerProcess:
-        if self._candidate is not None and self._candidate.cache != cache:
+    def _take_candidate(self, needs: Needs) -> RunnerProcess:
+        if self._candidate is not None and self._candidate.needs != needs:
             self._drop_candidate()
-        self._prepare_candidate(cache)
+        self._prepare_candidate(needs)
         if self._candidate is None:
             raise RuntimeError("no process stands by")
         process, self._candidate = self._candidate.await_warm(), None

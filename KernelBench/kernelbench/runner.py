@@ -210,14 +210,14 @@ class Runner:
 
         `compiler` starts the processes in which torch's compiler works, which takes them seconds.
         """
-        if compiler:
-            with suppress(ImportError, AttributeError):  # no promise of torch's
-                from torch._inductor.async_compile import AsyncCompile
-
-                AsyncCompile.wakeup()
         ones = torch.ones(8, 8, 8, 8, device=self.device)
         torch.nn.functional.conv2d(ones @ ones, ones)
         self._synchronize()
+        if compiler:
+            with suppress(ImportError, AttributeError, OSError, RuntimeError, AssertionError):
+                from torch._inductor.async_compile import AsyncCompile
+
+                AsyncCompile.wakeup()
         return Reply(op=Op.DONE)
 
     def probe(self, cores: list[int], kept: int | None) -> Reply:

@@ -5,6 +5,7 @@ Loads torch only once the zygote has been started, so that both load it at the s
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -34,10 +35,9 @@ def job_to_json(job: Job, cache: Path | None) -> dict[str, Any]:
     }
 
 
-def job_from_json(data: dict[str, Any]) -> tuple[Job, Path | None]:
+def job_from_json(data: dict[str, Any]) -> Job:
     """Read a job."""
-    job = Job(key=KernelKey.parse(data["key"]), source=data["source"], problem=Problem(**data["problem"]))
-    return job, Path(data["cache"]) if data["cache"] else None
+    return Job(key=KernelKey.parse(data["key"]), source=data["source"], problem=Problem(**data["problem"]))
 
 
 def environment_from_json(data: dict[str, Any]) -> Environment:
@@ -55,19 +55,24 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
         import torch
 
         from kernelbench.environment import describe_device
-        from kernelbench.oracle import Oracle
+        from kernelbench.oracle import Needs, Oracle
 
         if settings.device == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]
         torch.set_num_threads(threads)
         torch.set_grad_enabled(False)
+        gc.freeze()  # a full collection inside a batch would be an outlier
         oracle = Oracle(settings, zygote)
+
+        def needs(said: dict[str, Any]) -> Needs:
+            return Needs.of(said["source"], Path(said["cache"]) if said["cache"] else None)
+
         inbox = _Inbox(requests)
         while (data := inbox.take()) is not None:
-            job, cache = job_from_json(data)
+            job = job_from_json(data)
             following = inbox.peek()
-            upcoming = Path(following["cache"]) if following and following["cache"] else None
-            row = oracle.judge(job, cache, upcoming)
+            upcoming = needs(following) if following else None
+            row = oracle.judge(job, needs(data), upcoming)
             environment = describe_device(settings.device, oracle.walls, shared=not oracle.fallback)
             answers.write(json.dumps({"row": row.to_json(), "environment": asdict(environment)}) + "\n")
             answers.flush()

@@ -17,7 +17,9 @@ CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
 """How much less than the oracle's a claim may be before a person should look; a CPU is shared with others."""
 
 SLOWED_SHARE = 0.25
-DEFERRED_MS, DEFERRED_SHARE = 0.05, 0.03
+DEFERRED_SHARE = 0.03
+SHARED_SHARE = 0.25
+"""A call alone that takes this share of a whole round may have done the round's work."""
 
 _secret = random.SystemRandom()
 
@@ -27,7 +29,7 @@ def charge_deferred(found: Measurement) -> None:
     if len(found.lateness_ms) < pairing.MIN_ROUNDS:
         return
     low, _ = pairing.median_interval(found.lateness_ms)
-    if low > max(DEFERRED_MS, DEFERRED_SHARE * found.claimed_ms):
+    if low > DEFERRED_SHARE * found.claimed_ms:
         found.deferred_ms = statistics.median(found.lateness_ms)
         found.labels.append("deferred-work")
 
@@ -55,13 +57,13 @@ def judge_single(bench: Bench, side: Side, left_s: Callable[[], float], found: M
     if found.calls < 4:
         return
 
-    def alone(each: Side) -> float:
-        return min(run_timed(bench, each, [_secret.randrange(found.calls)], 0, left_s())[0] for _ in range(3))
+    def alone(each: Side) -> tuple[float, float]:
+        return min(run_timed(bench, each, [_secret.randrange(found.calls)], 0, left_s()) for _ in range(3))
 
-    singles = {each.trusted: alone(each) for each in (bench.reference, side)}
-    found.single_ms = singles[False]
-    honest = max(3 * singles[True], 3 * found.oracle_ms) + 0.2
-    if found.single_ms > honest and found.single_ms > 0.5 * found.oracle_ms * found.calls:
+    wall_ms, claimed_ms = alone(bench.reference)
+    found.single_ms = alone(side)[0] - (wall_ms - claimed_ms)
+    honest = max(3 * found.oracle_ms, 3 * claimed_ms if found.calls == bench.calls else 0.0) + 0.2
+    if found.single_ms > honest and found.single_ms > SHARED_SHARE * found.oracle_ms * found.calls:
         message = f"a call alone takes {found.single_ms:.4f} ms, a call in a batch {found.oracle_ms:.4f} ms"
         found.suspicion = ("WorkSharedBetweenCalls", message)
 
