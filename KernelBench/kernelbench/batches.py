@@ -6,6 +6,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -70,11 +71,15 @@ def _hand_in(bench: Bench, side: Side, order: list[int]) -> torch.Tensor | None:
     return flushed
 
 
-def choose_core(bench: Bench) -> None:
-    """Let both sides launch from a processor core from which the reference launches fast just now."""
+def choose_core(bench: Bench, candidate: Side | None = None) -> None:
+    """Let both sides launch from a processor core from which the reference launches fast just now.
+
+    A candidate is stopped for that, so that it cannot steer the choice.
+    """
     cores = launch_cores(bench.device)
     if cores:
-        probed = bench.ask_reference(Op.PROBE, cores=cores, kept=bench.core)
+        with candidate.process.paused() if candidate else nullcontext():
+            probed = bench.ask_reference(Op.PROBE, cores=cores, kept=bench.core)
         bench.core = probed.count
         _log.debug("launches from core %d: %s", bench.core, probed.text)
 

@@ -127,7 +127,7 @@ def _round(
     After which half outputs are looked at is secret, so that no call is safe to leave out.
     """
     seed = secrets.randbits(60)
-    choose_core(bench)
+    choose_core(bench, side)
     parts = pairing.parts(found.calls, bench.calls, _secret)
     pair = [bench.reference, side]
     _secret.shuffle(pair)
