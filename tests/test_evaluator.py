@@ -83,6 +83,15 @@ def test_a_kernel_much_faster_than_its_reference_is_timed_over_more_calls():
     assert rows[1].speedup_ci95[0] > 5
 
 
+def test_a_kernel_that_only_rounds_otherwise_is_right_whenever_its_rounding_is_weighed():
+    """Ill-conditioned, with affine weights: what rounding does is measured in the midst of timing."""
+    steep = SOURCE.replace("rows = 16", "rows = 4096").replace("torch.relu(x)", "torch.sin(2000 * x)")
+    problem = Problem(level=1, problem_id=1, name="1_Steep", source=steep)
+    otherwise = RIGHT.replace("x.clamp(min=0)", "torch.sin(x * 44.72136 * 44.72136)")
+    rows = judge(jobs_of(*[otherwise] * 3, problem=problem))
+    assert [(row.status, row.failure) for row in rows.values()] == [("correct", None)] * 3
+
+
 def test_a_process_says_from_which_core_it_launches_fastest():
     cores = sorted(os.sched_getaffinity(0))
     with Zygote(Home(device="cpu", threads=1, memory_bytes=8 << 30)) as zygote:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import random
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 _FLUSH_BYTES = 256 << 20
 _log = logging.getLogger(__name__)
-_secret = random.SystemRandom()
 
 
 def run_batch(
@@ -31,15 +28,15 @@ def run_batch(
     seed: int,
     timeout_s: float,
     *,
-    fresh: bool = False,
+    room: int | None = None,
     written: list[int] | None = None,
 ) -> tuple[float, float]:
     """Time a batch of calls: milliseconds by the oracle's clock and by the side's own.
 
-    `fresh` gives the side's cached memory back before, so that its history does not show in its times.
+    Given `room`, the side first takes its memory anew, so many bytes more than it ever held.
     `written` are the sets whose inputs are written, where more than those of the calls.
     """
-    ready = side.ask(Op.BATCH, timeout_s, seed=seed, core=bench.core, fresh=fresh)
+    ready = side.ask(Op.BATCH, timeout_s, seed=seed, core=bench.core, room=room)
     if ready.op is not Op.READY:
         raise RunFailed("ProtocolViolation", f"expected READY, got {ready.op.name}")
     bench.settle()
@@ -84,12 +81,12 @@ def choose_core(bench: Bench, candidate: Side | None = None) -> None:
         _log.debug("launches from core %d: %s", bench.core, probed.text)
 
 
-def measure_alone(bench: Bench) -> float:
-    """Milliseconds a call of the reference takes while no candidate is at work."""
+def measure_alone(bench: Bench, times: int = 3) -> list[float]:
+    """Milliseconds a call of the reference takes while no candidate is at work; the first batch warms up."""
     choose_core(bench)
     order = list(range(bench.calls))
-    runs = [run_batch(bench, bench.reference, order, 0, REFERENCE_TIMEOUT_S)[1] for _ in range(3)]
-    return min(runs[1:]) / bench.calls
+    runs = [run_batch(bench, bench.reference, order, 0, REFERENCE_TIMEOUT_S)[1] for _ in range(times)]
+    return [milliseconds / bench.calls for milliseconds in runs[1:]]
 
 
 def run_timed(
@@ -112,19 +109,10 @@ def run_timed(
     return wall_ms, claimed_ms
 
 
-def draw_memory(bench: Bench, side: Side, calls: int, left_s: Callable[[], float], *, at_first: bool) -> None:
-    """Let sides take their memory anew and warm up: both at first, later each by the toss of a coin.
+def draw_memory(bench: Bench, side: Side, calls: int, left_s: float, *, room: int = 0) -> None:
+    """Let a side take its memory anew, in one piece, and warm up in it.
 
-    Where large blocks happen to lie makes some kernels up to 30 % slower, for as long as they lie there. They
-    often alternate between two places: with a draw each time, both sides would, in step or never. The
-    reference's weights move too; a candidate may have kept where its own lie.
+    Where large blocks lie makes some kernels up to 30 % slower, for as long as they lie there. In one piece
+    they lie alike on both sides; the piece itself often alternates between two places.
     """
-    for each in _secret.sample((bench.reference, side), 2):
-        if not at_first and _secret.random() < 1 / 2:
-            continue
-        if each.trusted:
-            with side.process.paused():
-                bench.move_reference()
-                run_batch(bench, each, list(range(bench.calls)), 0, left_s(), fresh=True)
-        else:
-            run_batch(bench, each, list(range(calls)), 0, left_s(), fresh=True)
+    run_batch(bench, side, list(range(calls)), 0, left_s, room=room)

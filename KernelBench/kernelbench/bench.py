@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import math
 import secrets
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,15 +23,12 @@ from kernelbench.processes import RunnerProcess
 from kernelbench.runner import PRECISIONS
 from kernelbench.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side
 
-ROUND_MS = {"cuda": 12.0, "cpu": 20.0}
+ROUND_MS = {"cuda": 10.0, "cpu": 20.0}
 """How long the calls of a round should take on each side: so long that message round trips do not matter."""
 
 MAX_SETS = 256
 SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
 """Inputs and outputs of a round take at most this much on each side; a round of one call may take more."""
-
-QUICKLY_BUILT_S = 0.03
-"""A reference that is built in less is built anew while timing."""
 
 
 class Bench:
@@ -47,7 +43,6 @@ class Bench:
         self.weight_seed = secrets.randbits(60)
         self.init = self.source.init_arguments()
         self.place = "device"
-        self._building_s = math.inf
         self.calls = self.sets = 1
         self.core: int | None = None
         self.reference = Side(process=reference, buffers={}, trusted=True)
@@ -71,16 +66,8 @@ class Bench:
         if variant != self.variant:
             self.floors = {}
         self.variant, self.place = variant, place or self.place
-        started = time.perf_counter()
         self.ask_reference(Op.CONSTRUCT, **self.construction())
-        self._building_s = min(self._building_s, time.perf_counter() - started)
         self._export_state()
-
-    def move_reference(self) -> None:
-        """Build the reference's model once more, if that is quick, so that its weights lie elsewhere."""
-        if self.device == "cuda" and self._building_s < QUICKLY_BUILT_S:
-            self.ask_reference(Op.CONSTRUCT, **self.construction())
-            self.ask_reference(Op.STATE, action="load", table=self.table)
 
     def calls_for(self, call_ms: float) -> int:
         """So many calls as fill a round, as far as memory for their inputs and outputs goes.
@@ -258,11 +245,13 @@ class Bench:
         self._share("outputs", self.output_bytes)
         self.is_random = self.mutates  # what it draws cannot be told from what it changes
         self.aliases = self.mutates or self._reference_aliases(seed)
-        self.calls = self._calls_in_a_round(batches.measure_alone(self))
-        self._hold(self.calls)
-        for at in range(self.calls):
-            self.put(at, lambda: self.source.draw(secrets.randbits(60)))
-        self.alone_ms = batches.measure_alone(self)
+        self.alone_ms = min(batches.measure_alone(self))
+        self.calls = self._calls_in_a_round(self.alone_ms)
+        if self.calls > 1:
+            self._hold(self.calls)
+            for at in range(self.calls):
+                self.put(at, lambda: self.source.draw(secrets.randbits(60)))
+            self.alone_ms = min(batches.measure_alone(self))
 
     def _reference_aliases(self, seed: int) -> bool:
         """Whether the reference's outputs are its inputs' memory: whether they change when the inputs do.

@@ -29,14 +29,18 @@ LOOSE_HALF_WIDTH = 0.01
 
 MAX_ROUNDS = 60
 ROUNDS_A_DRAW = {"cuda": 2, "cpu": MAX_ROUNDS}
-"""After so many rounds either side may take its memory anew; on a CPU they keep what they have."""
+"""After so many rounds one side takes its memory anew, each in turn; on a CPU they keep what they have."""
+
+FEW_PARTS, MANY_PARTS = 2, 6
+"""The sides take turns within a round, each so often: seldom at first, more often once noise has shown."""
 
 MUCH_FASTER = 2
 """A candidate so many times as fast as the reference gets more calls a round: few would say little of it."""
 
 OUT_OF_TIME_S = 5.0
 BENT_CALLS, FEW_CALLS = 2, 4
-"""So many timed inputs a half are not upstream's; of few one, and the only one in two cases of three."""
+BENT_ALONE, BENT_AMONG = 2 / 3, 1 / 3
+"""So many timed inputs a part are not upstream's, of few one; of one by chance, alone or among others."""
 
 _secret = random.SystemRandom()
 
@@ -74,9 +78,12 @@ def measure(
     found, deck = Measurement(calls=bench.calls, believes=believes), _deck(bench)
     _refill(bench, [_usual(bench)] * found.calls)
     started = time.monotonic()
+    sides = _secret.sample((bench.reference, side), 2)
     while len(found.rounds) < MAX_ROUNDS:
-        if len(found.rounds) % ROUNDS_A_DRAW[bench.device] == 0:
-            draw_memory(bench, side, found.calls, left_s, at_first=not found.rounds)
+        turn, within = divmod(len(found.rounds), ROUNDS_A_DRAW[bench.device])
+        if not within:
+            for each in sides if turn == 0 else [sides[turn % 2]]:
+                _draw_memory(bench, each, side, found, left_s())
         found.rounds.append(_round(bench, side, left_s, verify, found, deck))
         if len(found.rounds) == 1 and found.calls == bench.calls:
             calls = _calls_for(bench, found)
@@ -91,6 +98,19 @@ def measure(
     suspicions.judge_single(bench, side, left_s, found)
     suspicions.judge_clocks(bench, found)
     return found
+
+
+def _draw_memory(bench: Bench, each: Side, candidate: Side, found: Measurement, left_s: float) -> None:
+    """Let a side take its memory anew; a candidate at first with room for the outputs of its first batch.
+
+    Were it both sides' each time, two places that alternate would keep them apart, or together, all along.
+    """
+    if each.trusted:
+        with candidate.process.paused():
+            draw_memory(bench, each, bench.calls, left_s)
+    else:
+        room = 0 if found.rounds else (found.calls - 1) * bench.output_bytes
+        draw_memory(bench, each, found.calls, left_s, room=room)
 
 
 def _calls_for(bench: Bench, found: Measurement) -> int:
@@ -122,16 +142,17 @@ def _round(
     found: Measurement,
     deck: Deck,
 ) -> pairing.Round:
-    """Both sides on the same inputs: first one, then the other, and for the second half the other way round.
+    """Both sides on the same inputs: first one, then the other, and for the next part the other way round.
 
-    After which half outputs are looked at is secret, so that no call is safe to leave out.
+    After which parts outputs are looked at is secret, so that no call is safe to leave out.
     """
     seed = secrets.randbits(60)
     choose_core(bench, side)
-    parts = pairing.parts(found.calls, bench.calls, _secret)
+    count = FEW_PARTS if len(found.rounds) < pairing.MIN_ROUNDS else min(MANY_PARTS, bench.calls)
+    parts = pairing.parts(found.calls, bench.calls, count, _secret)
     pair = [bench.reference, side]
     _secret.shuffle(pair)
-    looked_at = _secret.randrange(len(parts))
+    looked_at = set(_secret.sample(range(len(parts)), max(1, len(parts) // 2)))
     drawn = _refill(bench, _distributions(bench, deck, parts, looked_at))
     spent = {True: [0.0, 0.0], False: [0.0, 0.0]}
     for number, part in enumerate(parts):
@@ -144,7 +165,7 @@ def _round(
             spent[each.trusted][1] += claimed
             if not each.trusted:
                 chosen = (
-                    timed_outputs.choose(bench, part, drawn, _usual(bench)) if number == looked_at else []
+                    timed_outputs.choose(bench, part, drawn, _usual(bench)) if number in looked_at else []
                 )
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
         pair.reverse()
@@ -178,18 +199,19 @@ def _deck(bench: Bench) -> Deck:
     return Deck([name for name in names if name not in usual])
 
 
-def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part], looked_at: int) -> list[str]:
-    """A distribution for every call: upstream's, but for a few in each half.
+def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part], looked_at: set[int]) -> list[str]:
+    """A distribution for every call: upstream's, but for a few in each part.
 
-    So looking like upstream, or knowing that time is taken, earns nothing, and no half tells that it will be
+    So looking like upstream, or knowing that time is taken, earns nothing, and no part tells that it will be
     looked at.
     """
+    chance = BENT_ALONE if len(parts) == 1 else BENT_AMONG
     names = [_usual(bench)] * sum(len(part.candidate) for part in parts)
     if deck.is_empty:
         return names
     for number, part in enumerate(parts):
-        if len(part.candidate) == 1 and _secret.random() < 1 / 3:
+        if len(part.candidate) == 1 and _secret.random() > chance:
             continue
         for at in _secret.sample(part.candidate, 1 if len(part.candidate) < FEW_CALLS else BENT_CALLS):
-            names[at] = deck.deal() if number == looked_at else deck.any()
+            names[at] = deck.deal() if number in looked_at else deck.any()
     return names

@@ -39,17 +39,17 @@ class Part:
     reference: list[int]
 
 
-def parts(calls: int, reference_calls: int, draw: random.Random) -> list[Part]:
-    """Deal a round's input sets in random order into two halves; the reference runs some of each, in order.
+def parts(calls: int, reference_calls: int, count: int, draw: random.Random) -> list[Part]:
+    """Deal a round's input sets in random order into parts; the reference runs some of each, in order.
 
-    `reference_calls` of the `calls` are the reference's, as near as halves allow, and one a half at least.
+    `reference_calls` of the `calls` are the reference's, as near as parts allow, and one a part at least.
     """
     order = draw.sample(range(calls), calls)
-    halves = [order[: calls // 2], order[calls // 2 :]] if calls > 1 else [order]
     dealt = []
-    for half in halves:
-        chosen = set(draw.sample(half, max(1, len(half) * reference_calls // calls)))
-        dealt.append(Part(candidate=half, reference=[at for at in half if at in chosen]))
+    for first in range(min(count, calls)):
+        piece = order[first::count]
+        chosen = set(draw.sample(piece, max(1, len(piece) * reference_calls // calls)))
+        dealt.append(Part(candidate=piece, reference=[at for at in piece if at in chosen]))
     return dealt
 
 
@@ -62,10 +62,9 @@ def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:
 def oracle_ms(rounds: Sequence[Round]) -> float:
     """The candidate's milliseconds a call by the oracle's clock.
 
-    Its overhead is known from the reference, whose own clock is trusted.
+    A round's overhead is known from the reference, whose own clock is trusted.
     """
-    overhead = statistics.median(r.overhead_ms for r in rounds)
-    return statistics.median(r.candidate_wall_ms for r in rounds) - overhead
+    return statistics.median(r.candidate_wall_ms - r.overhead_ms for r in rounds)
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -11,7 +11,6 @@ import gc
 import importlib.util
 import itertools
 import os
-import random
 import sys
 import traceback
 from collections.abc import Callable
@@ -35,7 +34,6 @@ from kernelbench.state import describe_state, match_state
 _PACKAGES = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.005
-MAX_SPACER_BYTES = 256 << 20
 PROBED_LAUNCHES = 40
 CLEARLY = 1.1
 
@@ -162,11 +160,12 @@ class Runner:
             op=Op.DONE, count=self._peak_bytes(), leaves=tuple(claim(x) for x in leaves), text=structure
         )
 
-    def batch(self, seed: int, core: int | None, fresh: bool) -> Reply:
+    def batch(self, seed: int, core: int | None, room: int | None) -> Reply:
         """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds.
 
         GO says which inputs, and they are written just before it: nothing can be computed ahead.
         Both sides launch from the same processor core, so that launch-bound models compare fairly.
+        Where `room` is a number, memory is taken anew before, so many bytes more than was ever held.
         """
         self.outputs = []
         cores = os.sched_getaffinity(0)
@@ -174,8 +173,8 @@ class Runner:
             os.sched_setaffinity(0, {core})
         seed_all(seed)
         self._synchronize()
-        if fresh:
-            self._give_back_memory()
+        if room is not None:
+            self._take_memory_anew(room)
         gc.collect(0)
         gc.disable()
         self.channel.answer(Reply(op=Op.READY))
@@ -278,6 +277,8 @@ class Runner:
         self.buffers.clear()
         gc.collect()
         self._give_back_memory()
+        if self.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
 
     def _model(self) -> torch.nn.Module:
         if self.model is None:
@@ -293,12 +294,19 @@ class Runner:
             return run_exactly(self._model(), self.sets[at], self.dtype)
 
     def _give_back_memory(self) -> None:
-        """Empty the allocator's cache, and hold a little of what it held, so that all else lies elsewhere."""
         if self.device == "cuda":
-            self._spacer = torch.empty(0)
             torch.cuda.empty_cache()
-            nbytes = random.randint(1, MAX_SPACER_BYTES >> 21) << 21
-            self._spacer = torch.empty(nbytes, dtype=torch.uint8, device=self.device)
+
+    def _take_memory_anew(self, room: int) -> None:
+        """Let the allocator hold in one piece all that it ever held, and `room` bytes more.
+
+        So both sides' blocks lie in the same order beside each other; apart, they lie as chance has it.
+        """
+        self._give_back_memory()
+        if self.device == "cuda":
+            with suppress(RuntimeError):  # too little of it, or an allocator of the candidate's own
+                held = torch.cuda.max_memory_reserved() - torch.cuda.memory_reserved()
+                torch.empty(held + room, dtype=torch.uint8, device=self.device)
 
     def _synchronize(self) -> None:
         if self.device == "cuda":

@@ -109,7 +109,8 @@ def _cpu_threads() -> int:
 
 def main() -> None:
     """Serve on standard input and output; anything else that is printed goes to standard error."""
-    logging.basicConfig(level=os.environ.get("KERNELBENCH_LOG", "WARNING"))
+    level = os.environ.get("KERNELBENCH_LOG", "WARNING")
+    logging.basicConfig(level=level, format="%(relativeCreated)d ms %(levelname)s:%(name)s:%(message)s")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     serve(sys.stdin, answers)

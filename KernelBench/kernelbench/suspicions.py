@@ -37,19 +37,23 @@ def charge_deferred(found: Measurement) -> None:
 def judge_reference(bench: Bench, side: Side, found: Measurement) -> None:
     """The reference must not be slower beside the candidate than alone: somebody else would be at work.
 
-    What looks slow is measured again with the candidate stopped, since the machine itself may have slowed.
+    What looks slow is measured again with the candidate stopped, since the machine itself may have slowed: as
+    often as beside it, since a few runs may be lucky.
     """
     if bench.device == "cpu":
         return
     beside = statistics.median(r.reference_ms for r in found.rounds)
-    allowed = (1 + SLOWED_SHARE) * bench.alone_ms + CLOCK_MS[bench.device]
-    if beside <= allowed:
+    if beside <= _slowed(bench.alone_ms, bench.device):
         return
     with side.process.paused():
-        alone = measure_alone(bench)
-    if beside > (1 + SLOWED_SHARE) * alone + CLOCK_MS[bench.device]:
+        alone = statistics.median(measure_alone(bench, len(found.rounds)))
+    if beside > _slowed(alone, bench.device):
         message = f"the reference takes {alone:.4f} ms alone and {beside:.4f} ms beside the candidate"
         found.suspicion = ("ReferenceSlowed", message)
+
+
+def _slowed(alone_ms: float, device: str) -> float:
+    return (1 + SLOWED_SHARE) * alone_ms + CLOCK_MS[device]
 
 
 def judge_single(bench: Bench, side: Side, left_s: Callable[[], float], found: Measurement) -> None:
