@@ -89,6 +89,12 @@ def measure_alone(bench: Bench, times: int = 3) -> list[float]:
     return [milliseconds / bench.calls for milliseconds in runs[1:]]
 
 
+def measure_anew(bench: Bench) -> float:
+    """Milliseconds a call of the reference takes with its memory taken anew."""
+    draw_memory(bench, bench.reference, bench.calls, REFERENCE_TIMEOUT_S)
+    return measure_alone(bench, 2)[0]
+
+
 def run_timed(
     bench: Bench,
     side: Side,

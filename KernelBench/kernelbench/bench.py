@@ -23,7 +23,7 @@ from kernelbench.processes import RunnerProcess
 from kernelbench.runner import PRECISIONS
 from kernelbench.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side
 
-ROUND_MS = {"cuda": 10.0, "cpu": 20.0}
+ROUND_MS = {"cuda": 8.0, "cpu": 20.0}
 """How long the calls of a round should take on each side: so long that message round trips do not matter."""
 
 MAX_SETS = 256
@@ -245,7 +245,7 @@ class Bench:
         self._share("outputs", self.output_bytes)
         self.is_random = self.mutates  # what it draws cannot be told from what it changes
         self.aliases = self.mutates or self._reference_aliases(seed)
-        self.alone_ms = min(batches.measure_alone(self))
+        self.alone_ms = min(batches.measure_alone(self, 2))
         self.calls = self._calls_in_a_round(self.alone_ms)
         if self.calls > 1:
             self._hold(self.calls)

@@ -39,8 +39,8 @@ MUCH_FASTER = 2
 
 OUT_OF_TIME_S = 5.0
 BENT_CALLS, FEW_CALLS = 2, 4
-BENT_ALONE, BENT_AMONG = 2 / 3, 1 / 3
-"""So many timed inputs a part are not upstream's, of few one; of one by chance, alone or among others."""
+BENT_OFTEN, BENT_SELDOM = 2 / 3, 1 / 3
+"""So many timed inputs a part are not upstream's; of few one; of one often, or seldom if parts are many."""
 
 _secret = random.SystemRandom()
 
@@ -50,6 +50,7 @@ class Deck:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(names)
+        self._hand: list[str] = []
         self.unseen = set(names)
 
     @property
@@ -62,8 +63,11 @@ class Deck:
         return _secret.choice(self._names)
 
     def deal(self) -> str:
-        """Name one that is to be looked at."""
-        return _secret.choice(sorted(self.unseen) or self._names)
+        """Name one that is to be looked at, and not the same again before the others."""
+        if not self._hand:
+            names = sorted(self.unseen) or self._names
+            self._hand = _secret.sample(names, len(names))
+        return self._hand.pop()
 
     def see(self, name: str) -> None:
         """Note that an output of this distribution was looked at."""
@@ -82,6 +86,7 @@ def measure(
     while len(found.rounds) < MAX_ROUNDS:
         turn, within = divmod(len(found.rounds), ROUNDS_A_DRAW[bench.device])
         if not within:
+            choose_core(bench, side)
             for each in sides if turn == 0 else [sides[turn % 2]]:
                 _draw_memory(bench, each, side, found, left_s())
         found.rounds.append(_round(bench, side, left_s, verify, found, deck))
@@ -144,15 +149,16 @@ def _round(
 ) -> pairing.Round:
     """Both sides on the same inputs: first one, then the other, and for the next part the other way round.
 
-    After which parts outputs are looked at is secret, so that no call is safe to leave out.
+    After which parts outputs are looked at is secret, so that no call is safe to leave out; after all as long
+    as a distribution was not seen.
     """
     seed = secrets.randbits(60)
-    choose_core(bench, side)
     count = FEW_PARTS if len(found.rounds) < pairing.MIN_ROUNDS else min(MANY_PARTS, bench.calls)
     parts = pairing.parts(found.calls, bench.calls, count, _secret)
     pair = [bench.reference, side]
     _secret.shuffle(pair)
-    looked_at = set(_secret.sample(range(len(parts)), max(1, len(parts) // 2)))
+    looks = len(parts) if deck.unseen else max(1, len(parts) // 2)
+    looked_at = set(_secret.sample(range(len(parts)), looks))
     drawn = _refill(bench, _distributions(bench, deck, parts, looked_at))
     spent = {True: [0.0, 0.0], False: [0.0, 0.0]}
     for number, part in enumerate(parts):
@@ -205,7 +211,7 @@ def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part], look
     So looking like upstream, or knowing that time is taken, earns nothing, and no part tells that it will be
     looked at.
     """
-    chance = BENT_ALONE if len(parts) == 1 else BENT_AMONG
+    chance = BENT_OFTEN if len(parts) <= FEW_PARTS else BENT_SELDOM
     names = [_usual(bench)] * sum(len(part.candidate) for part in parts)
     if deck.is_empty:
         return names

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 
 from kernelbench import pairing
-from kernelbench.batches import measure_alone, run_timed
+from kernelbench.batches import measure_anew, run_timed
 from kernelbench.bench import Bench
 from kernelbench.measurement import Measurement
 from kernelbench.sides import Side
@@ -16,7 +16,7 @@ CLOCK_SHARE = {"cuda": 0.05, "cpu": 0.3}
 CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
 """How much less than the oracle's a claim may be before a person should look; a CPU is shared with others."""
 
-SLOWED_SHARE = 0.25
+SLOWED_SHARE, TIMES_ALONE = 0.25, 8
 DEFERRED_SHARE = 0.03
 SHARED_SHARE = 0.25
 """A call alone that takes this share of a whole round may have done the round's work."""
@@ -37,8 +37,8 @@ def charge_deferred(found: Measurement) -> None:
 def judge_reference(bench: Bench, side: Side, found: Measurement) -> None:
     """The reference must not be slower beside the candidate than alone: somebody else would be at work.
 
-    What looks slow is measured again with the candidate stopped, since the machine itself may have slowed: as
-    often as beside it, since a few runs may be lucky.
+    What looks slow is measured again with the candidate stopped, since the machine itself may have slowed, or
+    the reference's memory lie badly.
     """
     if bench.device == "cpu":
         return
@@ -46,7 +46,7 @@ def judge_reference(bench: Bench, side: Side, found: Measurement) -> None:
     if beside <= _slowed(bench.alone_ms, bench.device):
         return
     with side.process.paused():
-        alone = statistics.median(measure_alone(bench, len(found.rounds)))
+        alone = max(measure_anew(bench) for _ in range(TIMES_ALONE))
     if beside > _slowed(alone, bench.device):
         message = f"the reference takes {alone:.4f} ms alone and {beside:.4f} ms beside the candidate"
         found.suspicion = ("ReferenceSlowed", message)
