@@ -111,9 +111,9 @@ class Oracle:
     def judge(self, job: Job, needs: Needs, upcoming: Needs | None = None) -> Row:
         """Judge one job; a fault of the reference's is an infra_error row.
 
-        `upcoming` is what the kernel after this one will need. Where the
-        reference fails, everything is tried once more with new processes; where it fails beside the candidate
-        again and runs without it, that is the candidate's doing.
+        `upcoming` is what the kernel after this one will need. Where the reference fails, everything is tried
+        once more with new processes; where it fails beside the candidate again and runs without it, that is the
+        candidate's doing.
         """
         for _ in range(TRIES):
             try:
