@@ -48,7 +48,10 @@ LAYER_CASES = {
 LEFT_BEHIND = Path("/tmp/redteam-was-here")
 """What two harmless cases write, to show that nothing reaches the next kernel while the walls stand."""
 
-OVERHEAD_PROBLEMS = ("1_1", "1_19", "1_47", "1_23", "2_76", "2_12", "3_5")
+OVERHEAD_PROBLEMS = {
+    "cpu": ("1_1", "1_19", "1_47", "1_23", "2_76", "2_12", "3_5"),
+    "cuda": tuple(f"{level}_{at}" for level in (1, 2, 3) for at in range(5, 50 if level == 3 else 100, 10)),
+}
 
 GPU_SIZES: dict[str, dict[str, Any]] = {
     "1_19": {"batch_size": 256},
@@ -90,6 +93,11 @@ class Case:
     def name(self) -> str:
         """What tells it from the same file under other settings."""
         return self.id if not self.off else f"{self.id}-without-{'-'.join(self.off)}"
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is the copy of a reference, whose judging is timed."""
+        return self.id.startswith("copy-")
 
     def digest(self) -> str:
         """Changes when the case, its problem or the evaluator does."""
@@ -168,7 +176,7 @@ def overhead_cases(device: str) -> list[Case]:
     from rewrites import copy
 
     found = []
-    for number in OVERHEAD_PROBLEMS:
+    for number in OVERHEAD_PROBLEMS[device]:
         level, problem_id = map(int, number.split("_"))
         problem = ProblemSet().load(level, problem_id)
         problem = problem.reduced(read_sizes()) if device == "cpu" else problem
@@ -191,7 +199,7 @@ def _groups(cases: Sequence[Case]) -> Iterator[list[Case]]:
     groups: dict[Any, list[Case]] = {}
     seen: dict[Any, int] = {}
     for case in cases:
-        how = (case.off, case.timeout_s, case.memory_gb, case.measure, bool(case.label))
+        how = (case.off, case.timeout_s, case.memory_gb, case.measure, bool(case.label), case.is_copy)
         place = (*how, case.problem.level, case.problem.problem_id)
         nth = seen[place] = seen.get(place, -1) + 1
         groups.setdefault((*how, nth // 100), []).append(case)
@@ -216,13 +224,14 @@ def _run_group(group: list[Case], device: str, done: Done, deadline: float) -> N
         jobs[KernelKey(*place, sample)] = case
     if "isolation" in first.off:
         LEFT_BEHIND.unlink(missing_ok=True)
-    started = time.monotonic()
+    started, seconds = time.monotonic(), None
     wanted = [Job(key=key, source=case.source, problem=case.problem) for key, case in jobs.items()]
     for verdict in LocalEngine().run(wanted, settings):
         case = jobs[verdict.row.key]
-        done.add(case, verdict)
+        is_first = seconds is None
         seconds = time.monotonic() - started
         started = time.monotonic()
+        done.add(case, verdict, None if is_first else seconds)
         row = verdict.row
         speed = f"{row.speedup:8.3f}x" if row.speedup else " " * 9
         said = f"{row.failure.name}: {row.failure.message[:90]!r}" if row.failure else ""
@@ -249,8 +258,8 @@ class Done:
         known = self.rows.get(case.name)
         return known is not None and known["digest"] == case.digest()
 
-    def add(self, case: Case, verdict: Verdict) -> None:
-        """Keep a verdict."""
+    def add(self, case: Case, verdict: Verdict, seconds: float | None) -> None:
+        """Keep a verdict, and how long after the one before it came, where there was one."""
         record = {
             "name": case.name,
             "id": case.id,
@@ -263,6 +272,7 @@ class Done:
             "label": case.label,
             "uncertified": case.uncertified,
             "digest": case.digest(),
+            "seconds": seconds,
             "row": verdict.row.to_json(),
             "environment": asdict(verdict.environment),
         }

@@ -16,7 +16,6 @@ from kernelbench.version import evaluator_sha256
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-UNITS = ("gpu_seconds", "cpu_seconds")
 
 MARGIN, CPU_MARGIN = 1.1, 2.5
 """A cheat gains where its interval lies this far above its honest twin's; a CPU is shared with others."""
@@ -203,7 +202,10 @@ def rule_of_three(n: int, found: int) -> float | None:
 
 
 def overhead(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What all layers together cost on copies of references: seconds of judging with them and without."""
+    """What all layers together cost on copies of references, with everything from one verdict to the next.
+
+    The first of a run is left out: it waits until the evaluator has started.
+    """
     pairs = [
         (record, other)
         for record in rows.values()
@@ -212,7 +214,9 @@ def overhead(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
         and record["id"] == other["id"]
         and not record["off"]
         and other["off"]
+        and record.get("seconds")
+        and other.get("seconds")
     ]
-    spent = [sum(pair[at]["row"].get(unit, 0.0) for pair in pairs for unit in UNITS) for at in (0, 1)]
+    spent = [sum(pair[at]["seconds"] for pair in pairs) for at in (0, 1)]
     share = spent[0] / spent[1] - 1 if spent[1] else None
     return {"copies": len(pairs), "seconds_with": spent[0], "seconds_without": spent[1], "share": share}

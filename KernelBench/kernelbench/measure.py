@@ -46,40 +46,46 @@ _secret = random.SystemRandom()
 
 
 class Deck:
-    """The other distributions; those that no output was looked at of yet are dealt before the others."""
+    """The distributions of inputs; those on which no output was compared yet are dealt before the others."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._names = list(names)
+        self._bent = [name for name in names if name != "upstream"]
         self._hand: list[str] = []
         self.unseen = set(names)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to deal."""
-        return not self._names
+        """Whether there are no distributions but the usual."""
+        return not self._bent
+
+    def first(self, count: int) -> list[str]:
+        """Name so many that were not seen: upstream's and others by lot."""
+        rest = sorted(self.unseen - {"upstream"})
+        usual = sorted(self.unseen - set(rest))
+        return [*usual, *_secret.sample(rest, len(rest))][:count]
 
     def any(self) -> str:
-        """Name one, whichever."""
-        return _secret.choice(self._names)
+        """Name one that is not upstream's, whichever."""
+        return _secret.choice(self._bent)
 
     def deal(self) -> str:
         """Name one that is to be looked at, and not the same again before the others."""
         if not self._hand:
-            names = sorted(self.unseen) or self._names
+            names = sorted(self.unseen - {"upstream"}) or self._bent
             self._hand = _secret.sample(names, len(names))
         return self._hand.pop()
 
     def see(self, name: str) -> None:
-        """Note that an output of this distribution was looked at."""
+        """Note that an output on this distribution was compared."""
         self.unseen.discard(name)
 
 
 def measure(
-    bench: Bench, side: Side, left_s: Callable[[], float], verify: timed_outputs.Verifier
+    bench: Bench, side: Side, left_s: Callable[[], float], verify: timed_outputs.Verifier, deck: Deck
 ) -> Measurement:
     """Run rounds until the interval is tight or the time is spent; `verify` raises on a wrong output."""
     believes = "clocks" in bench.settings.switched_off
-    found, deck = Measurement(calls=bench.calls, believes=believes), _deck(bench)
+    found = Measurement(calls=bench.calls, believes=believes)
     _refill(bench, [_usual(bench)] * found.calls)
     started = time.monotonic()
     sides = _secret.sample((bench.reference, side), 2)
@@ -176,8 +182,6 @@ def _round(
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
         pair.reverse()
         found.lateness_ms += timed_outputs.verify(bench, part, drawn, kept, verify)
-        for one in kept:
-            deck.see(drawn[one.at][1])
     return pairing.Round(
         reference_ms=spent[True][1] / sum(len(part.reference) for part in parts),
         candidate_ms=spent[False][1] / found.calls,
@@ -197,12 +201,6 @@ def _refill(bench: Bench, distributions: Sequence[str]) -> list[tuple[int, str]]
 def _usual(bench: Bench) -> str:
     """What timed inputs are like: upstream's; under KernelBench's tolerance with its weights."""
     return "plain" if bench.variant == "plain" else "upstream"
-
-
-def _deck(bench: Bench) -> Deck:
-    usual = bench.skipped | {"plain", "upstream"}
-    names = [] if "panel" in bench.settings.switched_off else bench.source.distributions()
-    return Deck([name for name in names if name not in usual])
 
 
 def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part], looked_at: set[int]) -> list[str]:

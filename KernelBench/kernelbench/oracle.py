@@ -112,8 +112,8 @@ class Oracle:
         """Judge one job; a fault of the reference's is an infra_error row.
 
         `upcoming` is what the kernel after this one will need. Where the reference fails, everything is tried
-        once more with new processes; where it fails beside the candidate again and runs without it, that is the
-        candidate's doing.
+        once more with new processes; where it fails beside the candidate again and runs without it, that is
+        the candidate's doing.
         """
         for _ in range(TRIES):
             try:

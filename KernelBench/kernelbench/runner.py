@@ -33,7 +33,7 @@ from kernelbench.state import describe_state, match_state
 
 _PACKAGES = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-SPIN_S = 0.005
+SPIN_S = 0.02
 PROBED_LAUNCHES = 40
 CLEARLY = 1.1
 

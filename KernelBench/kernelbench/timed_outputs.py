@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from kernelbench.batches import run_batch
 from kernelbench.bench import Bench
 from kernelbench.frames import Op
 from kernelbench.pairing import Part
@@ -91,31 +92,30 @@ def verify(
 ) -> list[float]:
     """Compare what was kept with the reference's; give the milliseconds a call that were put off.
 
-    What the reference ran in its batch comes first, since it lets go of that when it runs again. Work put off
-    is seen either in each delivery (done when asked for) or in the first one (not yet done).
+    What the reference ran in its batch comes first, since it lets go of that when it runs again: what is left
+    then it runs in a batch too, so that both sides deliver out of one. Work put off is seen either in each
+    delivery (done when asked for) or in the first one (not yet done).
     """
     late: list[float] = []
-    is_there = True
-    for each in sorted(kept, key=lambda one: one.at not in part.reference):
-        is_there = is_there and each.at in part.reference
-        if not is_there and bench.is_random:
-            break
-        if not is_there:
-            bench.write(bench.reference.buffers["inputs"], each.at)
-            bench.reference.buffers["inputs"].publish()
-            bench.settle()
-            bench.ask_reference(Op.CALL, at=each.at, seed=0, poison=0, strict=False)
-        index = part.reference.index(each.at) if is_there else 0
-        ours = _deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
+    left = sorted(kept, key=lambda one: one.at not in part.reference)
+    ran = part.reference
+    while left:
+        each = left.pop(0)
+        if each.at not in ran:
+            if bench.is_random:
+                break
+            ran = [each.at, *(one.at for one in left)]
+            run_batch(bench, bench.reference, ran, 0, REFERENCE_TIMEOUT_S)
+        ours = _deliver(bench, bench.reference, ran.index(each.at), REFERENCE_TIMEOUT_S)
         if not late:
-            bench.scramble(bench.reference)  # so that both sides deliver in the same circumstances
+            bench.scramble(bench.reference)
         late.append(each.delivery_ms - ours)
         seed, distribution = drawn[each.at]
         facts = {"distribution": distribution, "seed": seed, "call": part.candidate.index(each.at)}
         floors = len(bench.floors)
         check(bench.read_outputs(bench.reference), each.outputs, facts)
         if len(bench.floors) != floors:  # the reference ran meanwhile, on inputs in the first set's place
-            is_there = False
+            ran = []
             bench.put(0, partial(bench.source.draw, *drawn[0]), secretly=True)
     if not late:
         return []
