@@ -92,6 +92,53 @@ def test_a_kernel_that_only_rounds_otherwise_is_right_whenever_its_rounding_is_w
     assert [(row.status, row.failure) for row in rows.values()] == [("correct", None)] * 3
 
 
+ROUNDING = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, features))
+
+    def forward(self, x):
+        start = torch.full((16, 1), 1e5, dtype=x.dtype)
+        total = start
+        for row in self.weight:
+            total = total + (x * row).sum(dim=1, keepdim=True)
+        return torch.cat([total[:4] - start[:4], total[4:]])
+
+
+def get_inputs():
+    return [torch.rand(16, 64)]
+
+
+def get_init_inputs():
+    return [64]
+"""
+
+
+def test_an_exact_kernel_is_right_beside_a_reference_that_rounds_where_large_terms_cancel():
+    exact = ROUNDING.replace("class Model(", "class ModelNew(").replace(
+        "x * row", "x.double() * row.double()"
+    )
+    exact = exact.replace("dtype=x.dtype", "dtype=torch.double").replace("total[4:]])", "total[4:]]).float()")
+    problem = Problem(level=1, problem_id=1, name="1_Cancel", source=ROUNDING)
+    rows = judge(jobs_of(exact, exact, problem=problem), measure=False)
+    assert [(row.status, row.failure) for row in rows.values()] == [("correct", None)] * 2
+
+
+def test_a_kernel_wrong_on_one_kind_of_inputs_is_rejected_whether_tried_before_timing_or_in_it():
+    wrong = [
+        kernel(f"if {sign}: return self.right(x) * 1.5")
+        for sign in ("x.min() < -0.1", "x.max() > 50", "x.max() < 0.5", "x.min() > 0.5")
+    ]
+    rows = judge(jobs_of(*wrong))
+    assert [row.status for row in rows.values()] == ["rejected"] * len(wrong)
+    assert all(row.evidence["counter_example"]["distribution"] != "upstream" for row in rows.values())
+
+
 def test_a_process_says_from_which_core_it_launches_fastest():
     cores = sorted(os.sched_getaffinity(0))
     with Zygote(Home(device="cpu", threads=1, memory_bytes=8 << 30)) as zygote:
