@@ -23,12 +23,12 @@ from kernelbench.processes import RunnerProcess
 from kernelbench.runner import PRECISIONS
 from kernelbench.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side
 
-ROUND_MS = {"cuda": 8.0, "cpu": 20.0}
-"""How long the calls of a round should take on each side: so long that message round trips do not matter."""
+DEAL_MS = {"cuda": 8.0, "cpu": 20.0}
+"""How long the calls of a deal should take on each side: so long that message round trips do not matter."""
 
 MAX_SETS = 256
 SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
-"""Inputs and outputs of a round take at most this much on each side; a round of one call may take more."""
+"""Inputs and outputs of a deal take at most this much on each side; a deal of one call may take more."""
 
 
 class Bench:
@@ -70,15 +70,15 @@ class Bench:
         self._export_state()
 
     def calls_for(self, call_ms: float) -> int:
-        """So many calls as fill a round, as far as memory for their inputs and outputs goes.
+        """So many calls as fill a deal, as far as memory for their inputs and outputs goes.
 
         No more than now where the reference draws random numbers, since it must run every call that the
         candidate runs, and where memory is copied through the host.
         """
-        return self.calls if self.is_random or self._fallback else self._calls_in_a_round(call_ms)
+        return self.calls if self.is_random or self._fallback else self._calls_in_a_deal(call_ms)
 
-    def _calls_in_a_round(self, call_ms: float) -> int:
-        wanted = math.ceil(ROUND_MS[self.device] / max(call_ms, 1e-3))
+    def _calls_in_a_deal(self, call_ms: float) -> int:
+        wanted = math.ceil(DEAL_MS[self.device] / max(call_ms, 1e-3))
         a_set = self._input_bytes + self.output_bytes
         limit = SETS_BYTES[self.device]
         if self.device == "cuda":
@@ -87,7 +87,7 @@ class Bench:
         return min(wanted, affordable, MAX_SETS)
 
     def make_room(self, side: Side, calls: int, timeout_s: float) -> None:
-        """Have inputs for so many calls a round, on both sides."""
+        """Have inputs for so many calls a deal, on both sides."""
         if self._hold(calls):
             side.hand_over("inputs", timeout_s)
             side.ask(Op.INPUTS, timeout_s, sets=self.input_sets())
@@ -246,7 +246,7 @@ class Bench:
         self.is_random = self.mutates  # what it draws cannot be told from what it changes
         self.aliases = self.mutates or self._reference_aliases(seed)
         self.alone_ms = min(batches.measure_alone(self, 2))
-        self.calls = self._calls_in_a_round(self.alone_ms)
+        self.calls = self._calls_in_a_deal(self.alone_ms)
         if self.calls > 1:
             self._hold(self.calls)
             for at in range(self.calls):

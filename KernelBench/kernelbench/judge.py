@@ -122,7 +122,7 @@ def _measured(hearing: Hearing, deck: measure.Deck) -> dict[str, Any]:
     except timed_outputs.InputsChanged:
         message = "forward changed its inputs in a timed run"
         raise Ruled(Status.REJECTED, "InputChanged", message, {"violation": "input"}) from None
-    hearing.mark(f"timing, {len(found.rounds)} rounds of {found.calls}")
+    hearing.mark(f"timing, {len(found.rounds)} rounds in {found.deals} deals of {found.calls}")
     hearing.labels += found.labels
     values: dict[str, Any] = {
         "status": Status.CORRECT,

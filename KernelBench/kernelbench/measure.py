@@ -27,20 +27,20 @@ PATIENCE_S = {"cuda": 1.5, "cpu": 2.0}
 LOOSE_HALF_WIDTH = 0.01
 """After the budget this is good enough; what is looser still may take as long as patience lasts."""
 
-MAX_ROUNDS = 60
-ROUNDS_A_DRAW = {"cuda": 2, "cpu": MAX_ROUNDS}
-"""After so many rounds one side takes its memory anew, each in turn; on a CPU they keep what they have."""
+MIN_DEALS, MAX_DEALS = 6, 60
+DEALS_A_DRAW = {"cuda": 2, "cpu": MAX_DEALS}
+"""After so many deals one side takes its memory anew, each in turn; on a CPU they keep what they have."""
 
-FEW_PARTS, MANY_PARTS = 2, 6
-"""The sides take turns within a round, each so often: seldom at first, more often once noise has shown."""
+FEW_ROUNDS, MANY_ROUNDS = 2, 6
+"""So often the sides take turns within a deal: seldom at first, more often once noise has shown."""
 
 MUCH_FASTER = 2
-"""A candidate so many times as fast as the reference gets more calls a round: few would say little of it."""
+"""A candidate so many times as fast as the reference gets more calls a deal: few would say little of it."""
 
 OUT_OF_TIME_S = 5.0
 BENT_CALLS, FEW_CALLS = 2, 4
 BENT_OFTEN, BENT_SELDOM = 2 / 3, 1 / 3
-"""So many timed inputs a part are not upstream's; of few one; of one often, or seldom if parts are many."""
+"""So many timed inputs a round are not upstream's; of few one; of one often, or seldom if rounds are many."""
 
 _secret = random.SystemRandom()
 
@@ -83,20 +83,21 @@ class Deck:
 def measure(
     bench: Bench, side: Side, left_s: Callable[[], float], verify: timed_outputs.Verifier, deck: Deck
 ) -> Measurement:
-    """Run rounds until the interval is tight or the time is spent; `verify` raises on a wrong output."""
+    """Deal inputs until the interval is tight or the time is spent; `verify` raises on a wrong output."""
     believes = "clocks" in bench.settings.switched_off
     found = Measurement(calls=bench.calls, believes=believes)
     _refill(bench, [_usual(bench)] * found.calls)
     started = time.monotonic()
     sides = _secret.sample((bench.reference, side), 2)
-    while len(found.rounds) < MAX_ROUNDS:
-        turn, within = divmod(len(found.rounds), ROUNDS_A_DRAW[bench.device])
+    while found.deals < MAX_DEALS:
+        turn, within = divmod(found.deals, DEALS_A_DRAW[bench.device])
         if not within:
             choose_core(bench, side)
             for each in sides if turn == 0 else [sides[turn % 2]]:
                 _draw_memory(bench, each, side, found, left_s())
-        found.rounds.append(_round(bench, side, left_s, verify, found, deck))
-        if len(found.rounds) == 1 and found.calls == bench.calls:
+        found.rounds += _deal(bench, side, left_s, verify, found, deck)
+        found.deals += 1
+        if found.deals == 1 and found.calls == bench.calls:
             calls = _calls_for(bench, found)
             if calls > found.calls:
                 bench.make_room(side, calls, left_s())
@@ -125,7 +126,7 @@ def _draw_memory(bench: Bench, each: Side, candidate: Side, found: Measurement, 
 
 
 def _calls_for(bench: Bench, found: Measurement) -> int:
-    """How many calls a round the candidate should have, by the slower of its own clock and the oracle's."""
+    """How many calls a deal the candidate should have, by the slower of its own clock and the oracle's."""
     candidate_ms = max(found.claimed_ms, found.oracle_ms)
     if candidate_ms * MUCH_FASTER > found.rounds[0].reference_ms:
         return found.calls
@@ -134,7 +135,7 @@ def _calls_for(bench: Bench, found: Measurement) -> int:
 
 def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, left_s: float) -> bool:
     budget_s, patience_s = BUDGET_S[bench.device], PATIENCE_S[bench.device]
-    if len(found.rounds) < pairing.MIN_ROUNDS:
+    if found.deals < MIN_DEALS:
         return False
     if left_s < OUT_OF_TIME_S or spent_s > patience_s:
         return True
@@ -145,36 +146,35 @@ def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, lef
     return pairing.is_tight(found.rounds, LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH)
 
 
-def _round(
+def _deal(
     bench: Bench,
     side: Side,
     left_s: Callable[[], float],
     verify: timed_outputs.Verifier,
     found: Measurement,
     deck: Deck,
-) -> pairing.Round:
-    """Both sides on the same inputs: first one, then the other, and for the next part the other way round.
+) -> list[pairing.Round]:
+    """Fresh inputs for some rounds: on a part of them first one side, then the other; the next the other way.
 
-    After which parts outputs are looked at is secret, so that no call is safe to leave out; after all as long
-    as a distribution was not seen.
+    After which rounds outputs are looked at is secret, so that no call is safe to leave out; after all as
+    long as a distribution was not seen.
     """
     seed = secrets.randbits(60)
-    count = FEW_PARTS if len(found.rounds) < pairing.MIN_ROUNDS else min(MANY_PARTS, bench.calls)
+    count = FEW_ROUNDS if found.deals < MIN_DEALS else min(MANY_ROUNDS, bench.calls)
     parts = pairing.parts(found.calls, bench.calls, count, _secret)
     pair = [bench.reference, side]
     _secret.shuffle(pair)
     looks = len(parts) if deck.unseen else max(1, len(parts) // 2)
     looked_at = set(_secret.sample(range(len(parts)), looks))
     drawn = _refill(bench, _distributions(bench, deck, parts, looked_at))
-    spent = {True: [0.0, 0.0], False: [0.0, 0.0]}
+    rounds = []
     for number, part in enumerate(parts):
         kept: list[timed_outputs.Kept] = []
+        spent = {}
         for each in pair:
             order = part.reference if each.trusted else part.candidate
             with side.process.paused() if each.trusted else nullcontext():
-                wall, claimed = run_timed(bench, each, order, seed, left_s(), written=part.candidate)
-            spent[each.trusted][0] += wall
-            spent[each.trusted][1] += claimed
+                spent[each.trusted] = run_timed(bench, each, order, seed, left_s(), written=part.candidate)
             if not each.trusted:
                 chosen = (
                     timed_outputs.choose(bench, part, drawn, _usual(bench)) if number in looked_at else []
@@ -182,12 +182,8 @@ def _round(
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
         pair.reverse()
         found.lateness_ms += timed_outputs.verify(bench, part, drawn, kept, verify)
-    return pairing.Round(
-        reference_ms=spent[True][1] / sum(len(part.reference) for part in parts),
-        candidate_ms=spent[False][1] / found.calls,
-        candidate_wall_ms=spent[False][0] / found.calls,
-        overhead_ms=(spent[True][0] - spent[True][1]) / found.calls,
-    )
+        rounds.append(pairing.round_of(part, reference=spent[True], candidate=spent[False]))
+    return rounds
 
 
 def _refill(bench: Bench, distributions: Sequence[str]) -> list[tuple[int, str]]:
@@ -209,7 +205,7 @@ def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part], look
     So looking like upstream, or knowing that time is taken, earns nothing, and no part tells that it will be
     looked at.
     """
-    chance = BENT_OFTEN if len(parts) <= FEW_PARTS else BENT_SELDOM
+    chance = BENT_OFTEN if len(parts) <= FEW_ROUNDS else BENT_SELDOM
     names = [_usual(bench)] * sum(len(part.candidate) for part in parts)
     if deck.is_empty:
         return names

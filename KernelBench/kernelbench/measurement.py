@@ -13,17 +13,18 @@ from typing import Any
 from kernelbench import pairing
 
 BORNE_OUT_SHARE, BORNE_OUT_MS = 0.01, 0.1
-"""Within this share, or these milliseconds a batch, the oracle's clock bears the candidate's out."""
+"""Within this share, or these milliseconds a deal, the oracle's clock bears the candidate's out."""
 
 
 @dataclass
 class Measurement:
-    """What the rounds gave. `suspicion` names a disagreement that a person should look at.
+    """What the rounds gave, of `calls` input sets a deal. `suspicion` names what a person should look at.
 
     `believes`: the candidate's word counts whatever the oracle's clock says, for a test.
     """
 
     calls: int
+    deals: int = 0
     believes: bool = False
     rounds: list[pairing.Round] = field(default_factory=list)
     lateness_ms: list[float] = field(default_factory=list)

@@ -20,7 +20,7 @@ MIN_ROUNDS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Milliseconds a call in one round: by each side's own clock, and the candidate's by the oracle's clock.
+    """Milliseconds a call of both sides on the same inputs: by their own clocks, and by the oracle's as well.
 
     `overhead_ms` is what a round trip and the writing of inputs add to the latter, a call of the candidate's.
     """
@@ -40,7 +40,7 @@ class Part:
 
 
 def parts(calls: int, reference_calls: int, count: int, draw: random.Random) -> list[Part]:
-    """Deal a round's input sets in random order into parts; the reference runs some of each, in order.
+    """Deal input sets in random order into parts, one a round; the reference runs some of each, in order.
 
     `reference_calls` of the `calls` are the reference's, as near as parts allow, and one a part at least.
     """
@@ -51,6 +51,16 @@ def parts(calls: int, reference_calls: int, count: int, draw: random.Random) -> 
         chosen = set(draw.sample(piece, max(1, len(piece) * reference_calls // calls)))
         dealt.append(Part(candidate=piece, reference=[at for at in piece if at in chosen]))
     return dealt
+
+
+def round_of(part: Part, *, reference: tuple[float, float], candidate: tuple[float, float]) -> Round:
+    """What both sides' batches gave, each in milliseconds by the oracle's clock and by the side's own."""
+    return Round(
+        reference_ms=reference[1] / len(part.reference),
+        candidate_ms=candidate[1] / len(part.candidate),
+        candidate_wall_ms=candidate[0] / len(part.candidate),
+        overhead_ms=(reference[0] - reference[1]) / len(part.candidate),
+    )
 
 
 def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:

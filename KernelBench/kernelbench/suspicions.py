@@ -19,7 +19,7 @@ CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
 SLOWED_SHARE, TIMES_ALONE = 0.25, 8
 DEFERRED_SHARE = 0.03
 SHARED_SHARE = 0.25
-"""A call alone that takes this share of a whole round may have done the round's work."""
+"""A call alone that takes this share of a whole deal may have done the deal's work."""
 
 _secret = random.SystemRandom()
 

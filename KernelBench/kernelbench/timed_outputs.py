@@ -1,6 +1,6 @@
 """A look at what timed calls gave: taken right after the batch, compared later, with an eye on work put off.
 
-The candidate cannot know which half of a round, nor which of its calls, will be looked at.
+The candidate cannot know after which rounds, nor which of its calls, will be looked at.
 """
 
 from __future__ import annotations
