@@ -23,7 +23,7 @@ HALF_WIDTH = 0.005
 """Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
 
 BUDGET_S = {"cuda": 0.6, "cpu": 2.0}
-PATIENCE_S = {"cuda": 1.5, "cpu": 2.0}
+PATIENCE_S = 2.0
 LOOSE_HALF_WIDTH = 0.01
 """After the budget this is good enough; what is looser still may take as long as patience lasts."""
 
@@ -134,10 +134,10 @@ def _calls_for(bench: Bench, found: Measurement) -> int:
 
 
 def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, left_s: float) -> bool:
-    budget_s, patience_s = BUDGET_S[bench.device], PATIENCE_S[bench.device]
+    budget_s = BUDGET_S[bench.device]
     if found.deals < MIN_DEALS:
         return False
-    if left_s < OUT_OF_TIME_S or spent_s > patience_s:
+    if left_s < OUT_OF_TIME_S or spent_s > PATIENCE_S:
         return True
     if deck.unseen and spent_s < budget_s:
         return False
