@@ -137,13 +137,18 @@ def _standing(entry: _Entry, certificates: Mapping[str, str]) -> Standing:
 
 
 def _unranked_because(entry: _Entry) -> str:
+    incomplete = _incomplete(entry)
     if entry.submission.is_baseline:
-        return "baseline"
+        return f"baseline, {incomplete}" if incomplete else "baseline"
     if entry.result.profile != "ranked":
         return f"judged by the profile {entry.result.profile}"
-    ranked = [key for key in entry.submission.kernels if key.level in RANKED_LEVELS]
-    if not ranked:
+    if not any(key.level in RANKED_LEVELS for key in entry.submission.kernels):
         return f"no kernel on levels {RANKED_LEVELS[0]}-{RANKED_LEVELS[-1]}"
+    return incomplete
+
+
+def _incomplete(entry: _Entry) -> str:
+    ranked = [key for key in entry.submission.kernels if key.level in RANKED_LEVELS]
     judged = {row.key for row in entry.result.rows if row.status is not Status.INFRA_ERROR}
     waiting = sum(key not in judged for key in ranked)
     return f"incomplete: {waiting} of {len(ranked)} kernels wait for a verdict" if waiting else ""

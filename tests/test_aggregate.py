@@ -147,6 +147,13 @@ def test_baselines_and_incomplete_entries_are_shown_last_without_a_rank():
     assert board["part"].unranked_because == "incomplete: 1 of 250 kernels wait for a verdict"
 
 
+def test_a_baseline_says_what_of_it_waits():
+    kernels = {**whole(1.3), key(1, 1): "# status infra_error\n"}
+    (standing,) = standings(("base", kernels, {"baseline": True})).values()
+    said = "baseline, incomplete: 1 of 250 kernels wait for a verdict"
+    assert (standing.rank, standing.unranked_because) == (None, said)
+
+
 def test_a_kernel_changed_since_the_evaluation_makes_the_entry_incomplete():
     old, new = {key(1, 1): "# speedup 2.0\n"}, {key(1, 1): "# speedup 3.0\n"}
     (board,) = aggregate([result("a", old)], {"a": submission("a", new)}, {})
