@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernelbench.pairing import (
     MIN_ROUNDS,
+    Part,
     Round,
     is_tight,
     median_interval,
     oracle_ms,
     parts,
+    round_of,
     speedup,
     timing,
 )
@@ -73,6 +75,13 @@ def test_tight_is_a_matter_of_both_ends_and_of_enough_rounds():
     assert not is_tight(rounds_of(*[1.0] * 6, *[1.02] * 4), 0.005)
     assert not is_tight(rounds_of(*[1.0] * 6, *[0.98] * 4), 0.005)
     assert is_tight(rounds_of(*[1.0] * 6, *[1.02] * 4), 0.021)
+
+
+def test_what_writing_costs_one_side_more_is_not_held_against_it():
+    part = Part(candidate=[2, 0, 1, 3], reference=[2, 1])
+    found = round_of(part, (5.0, 4.0), (9.4, 8.0), bias_ms=0.1)
+    assert (found.reference_ms, found.candidate_ms, found.candidate_wall_ms) == (2.0, 2.0, 2.35)
+    assert oracle_ms([found]) == pytest.approx(2.35 - 0.25 - 0.1)
 
 
 def test_the_oracles_clock_loses_the_overhead_that_the_reference_shows():

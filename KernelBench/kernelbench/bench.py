@@ -51,6 +51,7 @@ class Bench:
         self.skipped: set[str] = set()
         self.variant = "plain"
         self.table: list[list[Any]] = []
+        self.writing_bias_ms = 0.0
         try:
             self._prepare()
         except (ReferenceFailed, torch.cuda.OutOfMemoryError):
@@ -79,18 +80,20 @@ class Bench:
 
     def _calls_in_a_deal(self, call_ms: float) -> int:
         wanted = math.ceil(DEAL_MS[self.device] / max(call_ms, 1e-3))
-        a_set = self._input_bytes + self.output_bytes
+        a_set = self.input_bytes + self.output_bytes
         limit = SETS_BYTES[self.device]
         if self.device == "cuda":
             limit = min(limit, torch.cuda.mem_get_info()[0] // 4)
         affordable = max(1, limit // max(a_set, 1))
         return min(wanted, affordable, MAX_SETS)
 
-    def make_room(self, side: Side, calls: int, timeout_s: float) -> None:
-        """Have inputs for so many calls a deal, on both sides."""
-        if self._hold(calls):
+    def make_room(self, side: Side, calls: int, timeout_s: float) -> bool:
+        """Have inputs for so many calls a deal, on both sides; say whether they lie elsewhere since."""
+        is_moved = self._hold(calls)
+        if is_moved:
             side.hand_over("inputs", timeout_s)
             side.ask(Op.INPUTS, timeout_s, sets=self.input_sets())
+        return is_moved
 
     def construction(self) -> dict[str, Any]:
         """What CONSTRUCT says, the same to both sides."""
@@ -252,6 +255,7 @@ class Bench:
             for at in range(self.calls):
                 self.put(at, lambda: self.source.draw(secrets.randbits(60)))
             self.alone_ms = min(batches.measure_alone(self))
+        self.writing_bias_ms = batches.writing_bias(self, self.calls)
 
     def _reference_aliases(self, seed: int) -> bool:
         """Whether the reference's outputs are its inputs' memory: whether they change when the inputs do.
@@ -277,12 +281,12 @@ class Bench:
 
     def _place_inputs(self) -> None:
         sizes = [leaf.nbytes for leaf in self.source.leaves]
-        self._leaf_offsets, self._input_bytes = memory.layout(sizes)
-        self._share("inputs", self._input_bytes * self.sets)
+        self._leaf_offsets, self.input_bytes = memory.layout(sizes)
+        self._share("inputs", self.input_bytes * self.sets)
         self.drawn: list[list[Any]] = [[] for _ in range(self.sets)]
 
     def _offsets(self, at: int) -> list[int]:
-        return [at * self._input_bytes + offset for offset in self._leaf_offsets]
+        return [at * self.input_bytes + offset for offset in self._leaf_offsets]
 
     def _share(self, name: str, nbytes: int) -> None:
         for buffers in (self.reference.buffers, self.candidate_buffers):

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from functools import partial
 
 from kernelbench import pairing, suspicions, timed_outputs
-from kernelbench.batches import choose_core, draw_memory, run_timed
+from kernelbench.batches import choose_core, draw_memory, run_timed, writing_bias
 from kernelbench.bench import Bench
 from kernelbench.measurement import Measurement
 from kernelbench.sides import Side
@@ -84,10 +84,8 @@ def measure(
     bench: Bench, side: Side, left_s: Callable[[], float], verify: timed_outputs.Verifier, deck: Deck
 ) -> Measurement:
     """Deal inputs until the interval is tight or the time is spent; `verify` raises on a wrong output."""
-    believes = "clocks" in bench.settings.switched_off
-    found = Measurement(calls=bench.calls, believes=believes)
-    _refill(bench, [_usual(bench)] * found.calls)
     started = time.monotonic()
+    found = _begin(bench, bench.calls)
     sides = _secret.sample((bench.reference, side), 2)
     while found.deals < MAX_DEALS:
         turn, within = divmod(found.deals, DEALS_A_DRAW[bench.device])
@@ -100,15 +98,28 @@ def measure(
         if found.deals == 1 and found.calls == bench.calls:
             calls = _calls_for(bench, found)
             if calls > found.calls:
-                bench.make_room(side, calls, left_s())
-                found = Measurement(calls=calls, believes=believes)
-                _refill(bench, [_usual(bench)] * calls)
+                found = _begin_again(bench, side, calls, left_s())
         if _is_enough(bench, found, deck, time.monotonic() - started, left_s()):
             break
     suspicions.charge_deferred(found)
     suspicions.judge_reference(bench, side, found)
     suspicions.judge_single(bench, side, left_s, found)
     suspicions.judge_clocks(bench, found)
+    return found
+
+
+def _begin(bench: Bench, calls: int) -> Measurement:
+    _refill(bench, [_usual(bench)] * calls)
+    return Measurement(calls=calls, believes="clocks" in bench.settings.switched_off)
+
+
+def _begin_again(bench: Bench, side: Side, calls: int, left_s: float) -> Measurement:
+    """Begin with more calls a deal, for which inputs may have to lie elsewhere."""
+    is_moved = bench.make_room(side, calls, left_s)
+    found = _begin(bench, calls)
+    if is_moved:
+        with side.process.paused():
+            bench.writing_bias_ms = writing_bias(bench, calls)
     return found
 
 
@@ -160,7 +171,7 @@ def _deal(
     long as a distribution was not seen.
     """
     seed = secrets.randbits(60)
-    count = FEW_ROUNDS if found.deals < MIN_DEALS else min(MANY_ROUNDS, bench.calls)
+    count = FEW_ROUNDS if found.deals < MIN_DEALS else max(FEW_ROUNDS, min(MANY_ROUNDS, bench.calls))
     parts = pairing.parts(found.calls, bench.calls, count, _secret)
     pair = [bench.reference, side]
     _secret.shuffle(pair)
@@ -182,7 +193,8 @@ def _deal(
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
         pair.reverse()
         found.lateness_ms += timed_outputs.verify(bench, part, drawn, kept, verify)
-        rounds.append(pairing.round_of(part, reference=spent[True], candidate=spent[False]))
+        bias_ms = bench.writing_bias_ms
+        rounds.append(pairing.round_of(part, spent[True], spent[False], bias_ms=bias_ms))
     return rounds
 
 

@@ -53,13 +53,18 @@ def parts(calls: int, reference_calls: int, count: int, draw: random.Random) -> 
     return dealt
 
 
-def round_of(part: Part, *, reference: tuple[float, float], candidate: tuple[float, float]) -> Round:
-    """What both sides' batches gave, each in milliseconds by the oracle's clock and by the side's own."""
+def round_of(
+    part: Part, reference: tuple[float, float], candidate: tuple[float, float], *, bias_ms: float
+) -> Round:
+    """What both sides' batches gave, each in milliseconds by the oracle's clock and by the side's own.
+
+    `bias_ms` is how much longer it takes to write a call's inputs to the candidate than to the reference.
+    """
     return Round(
         reference_ms=reference[1] / len(part.reference),
         candidate_ms=candidate[1] / len(part.candidate),
         candidate_wall_ms=candidate[0] / len(part.candidate),
-        overhead_ms=(reference[0] - reference[1]) / len(part.candidate),
+        overhead_ms=(reference[0] - reference[1]) / len(part.candidate) + bias_ms,
     )
 
 
