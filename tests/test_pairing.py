@@ -79,7 +79,7 @@ def test_tight_is_a_matter_of_both_ends_and_of_enough_rounds():
 
 def test_what_writing_costs_one_side_more_is_not_held_against_it():
     part = Part(candidate=[2, 0, 1, 3], reference=[2, 1])
-    found = round_of(part, (5.0, 4.0), (9.4, 8.0), bias_ms=0.1)
+    found = round_of(part, (5.0, 4.0), (9.4, 8.0), bias_ms=0.1, reference_first=True)
     assert (found.reference_ms, found.candidate_ms, found.candidate_wall_ms) == (2.0, 2.0, 2.35)
     assert oracle_ms([found]) == pytest.approx(2.35 - 0.25 - 0.1)
 

@@ -51,7 +51,7 @@ class Bench:
         self.skipped: set[str] = set()
         self.variant = "plain"
         self.table: list[list[Any]] = []
-        self.writing_bias_ms = 0.0
+        self.writing_bias_ms = self.delivery_ms = 0.0
         try:
             self._prepare()
         except (ReferenceFailed, torch.cuda.OutOfMemoryError):
@@ -87,13 +87,19 @@ class Bench:
         affordable = max(1, limit // max(a_set, 1))
         return min(wanted, affordable, MAX_SETS)
 
-    def make_room(self, side: Side, calls: int, timeout_s: float) -> bool:
-        """Have inputs for so many calls a deal, on both sides; say whether they lie elsewhere since."""
-        is_moved = self._hold(calls)
-        if is_moved:
-            side.hand_over("inputs", timeout_s)
-            side.ask(Op.INPUTS, timeout_s, sets=self.input_sets())
-        return is_moved
+    def hold(self, sets: int) -> bool:
+        """Have memory for so many input sets on both sides; say whether they lie elsewhere since."""
+        if sets <= self.sets:
+            return False
+        self.sets = sets
+        self._place_inputs()
+        self.ask_reference(Op.INPUTS, sets=self.input_sets())
+        return True
+
+    def show_inputs(self, side: Side, timeout_s: float) -> None:
+        """Tell a candidate where its inputs lie."""
+        side.hand_over("inputs", timeout_s)
+        side.ask(Op.INPUTS, timeout_s, sets=self.input_sets())
 
     def construction(self) -> dict[str, Any]:
         """What CONSTRUCT says, the same to both sides."""
@@ -104,6 +110,10 @@ class Bench:
             "precision": self.settings.precision,
             "variant": self.variant,
         }
+
+    def weight_facts(self) -> dict[str, Any]:
+        """What a counter-example says of the weights, so that it can be shown again."""
+        return {"weight_seed": self.weight_seed, "weights": self.variant, "place": self.place}
 
     def expect(self, at: int, seed: int, *, strict: bool = False, exact: bool = False) -> list[torch.Tensor]:
         """Run the reference on an input set; give views of its outputs, good until it runs again."""
@@ -251,11 +261,12 @@ class Bench:
         self.alone_ms = min(batches.measure_alone(self, 2))
         self.calls = self._calls_in_a_deal(self.alone_ms)
         if self.calls > 1:
-            self._hold(self.calls)
+            self.hold(self.calls)
             for at in range(self.calls):
                 self.put(at, lambda: self.source.draw(secrets.randbits(60)))
             self.alone_ms = min(batches.measure_alone(self))
         self.writing_bias_ms = batches.writing_bias(self, self.calls)
+        self.delivery_ms = batches.measure_delivery(self)
 
     def _reference_aliases(self, seed: int) -> bool:
         """Whether the reference's outputs are its inputs' memory: whether they change when the inputs do.
@@ -270,14 +281,6 @@ class Bench:
         self.ask_reference(Op.DELIVER, index=0, offsets=self.output_offsets)
         again = self.read_outputs(self.reference)
         return self.worst(expected, again, "plain") > 1.0
-
-    def _hold(self, sets: int) -> bool:
-        if sets <= self.sets:
-            return False
-        self.sets = sets
-        self._place_inputs()
-        self.ask_reference(Op.INPUTS, sets=self.input_sets())
-        return True
 
     def _place_inputs(self) -> None:
         sizes = [leaf.nbytes for leaf in self.source.leaves]

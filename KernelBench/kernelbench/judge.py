@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from kernelbench import census, floor, measure, timed_outputs, trials
+from kernelbench import census, floor, measure, suspicions, timed_outputs, trials
 from kernelbench.bench import Bench
 from kernelbench.frames import Op
 from kernelbench.hearing import Hearing, Ruled
 from kernelbench.jobs import Job, unmeasured_row
+from kernelbench.measurement import Measurement
 from kernelbench.processes import RunFailed, RunnerProcess
 from kernelbench.rows import Failure, Row, Status
 
@@ -81,9 +82,9 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
         hearing.mark("affine")
     if not settings.measure:
         return {"status": Status.CORRECT}
-    values = _measured(hearing, deck)
+    found = _measured(hearing, deck)
     _try_panel(hearing, deck, len(deck.unseen))
-    return values
+    return _verdict(hearing, found)
 
 
 def _try_panel(hearing: Hearing, deck: measure.Deck, count: int) -> None:
@@ -109,8 +110,8 @@ def _build(hearing: Hearing) -> None:
     hearing.alignment = bench.align(hearing.require_side(), hearing.left_s())
 
 
-def _measured(hearing: Hearing, deck: measure.Deck) -> dict[str, Any]:
-    """Time both sides, checking outputs of the timed runs; decide which clock counts."""
+def _measured(hearing: Hearing, deck: measure.Deck) -> Measurement:
+    """Time both sides, checking outputs of the timed runs; once more where the clocks disagree."""
     bench, clocks_count = hearing.bench, "clocks" not in hearing.bench.settings.switched_off
     try:
         with hearing.quiet():
@@ -123,13 +124,24 @@ def _measured(hearing: Hearing, deck: measure.Deck) -> dict[str, Any]:
         message = "forward changed its inputs in a timed run"
         raise Ruled(Status.REJECTED, "InputChanged", message, {"violation": "input"}) from None
     hearing.mark(f"timing, {len(found.rounds)} rounds in {found.deals} deals of {found.calls}")
-    hearing.labels += found.labels
+    return found
+
+
+def _verdict(hearing: Hearing, found: Measurement) -> dict[str, Any]:
+    """What the row says of a kernel that was right wherever outputs were compared. May end its process."""
+    bench, clocks_count = hearing.bench, "clocks" not in hearing.bench.settings.switched_off
     values: dict[str, Any] = {
         "status": Status.CORRECT,
         **found.fields(),
         "peak_memory_gb": bench.device_memory_gb(),
     }
-    if found.suspicion and "clocks" not in bench.settings.switched_off:
+    hearing.labels += found.labels
+    if "census" not in bench.settings.switched_off:
+        hearing.labels += _census(hearing)
+    if clocks_count and not found.suspicion:
+        with hearing.quiet():
+            suspicions.judge_reference(bench, hearing.require_side(), found)
+    if found.suspicion and clocks_count:
         name, message = found.suspicion
         values |= {
             "status": Status.QUARANTINED,
@@ -138,8 +150,6 @@ def _measured(hearing: Hearing, deck: measure.Deck) -> dict[str, Any]:
         }
     elif "floor" not in bench.settings.switched_off:
         values |= _quarantine_below_floor(hearing, values["runtime_ms"].median)
-    if "census" not in bench.settings.switched_off:
-        hearing.labels += _census(hearing)
     return values
 
 
@@ -172,6 +182,7 @@ def _verifier(hearing: Hearing, deck: measure.Deck) -> timed_outputs.Verifier:
     def verify(expected: list[torch.Tensor], found: list[torch.Tensor], facts: dict[str, Any]) -> None:
         deck.see(facts["distribution"])
         if trials.skips(hearing.bench, facts["distribution"], expected):
+            deck.drop(facts["distribution"])
             return
         try:
             trials.check_values(hearing, expected, found, facts["distribution"], facts)

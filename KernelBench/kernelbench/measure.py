@@ -34,6 +34,9 @@ DEALS_A_DRAW = {"cuda": 2, "cpu": MAX_DEALS}
 FEW_ROUNDS, MANY_ROUNDS = 2, 6
 """So often the sides take turns within a deal: seldom at first, more often once noise has shown."""
 
+LOOKED_AT = 0.5
+"""With this chance outputs of a round are looked at, once every distribution was."""
+
 MUCH_FASTER = 2
 """A candidate so many times as fast as the reference gets more calls a deal: few would say little of it."""
 
@@ -79,6 +82,12 @@ class Deck:
         """Note that an output on this distribution was compared."""
         self.unseen.discard(name)
 
+    def drop(self, name: str) -> None:
+        """Deal a distribution no more that says nothing."""
+        self.unseen.discard(name)
+        self._bent = [other for other in self._bent if other != name]
+        self._hand = [other for other in self._hand if other != name]
+
 
 def measure(
     bench: Bench, side: Side, left_s: Callable[[], float], verify: timed_outputs.Verifier, deck: Deck
@@ -95,14 +104,13 @@ def measure(
                 _draw_memory(bench, each, side, found, left_s())
         found.rounds += _deal(bench, side, left_s, verify, found, deck)
         found.deals += 1
-        if found.deals == 1 and found.calls == bench.calls:
+        if found.deals == 1:  # the more calls, the better it shows how many there should be
             calls = _calls_for(bench, found)
-            if calls > found.calls:
+            if calls >= MUCH_FASTER * found.calls:
                 found = _begin_again(bench, side, calls, left_s())
         if _is_enough(bench, found, deck, time.monotonic() - started, left_s()):
             break
     suspicions.charge_deferred(found)
-    suspicions.judge_reference(bench, side, found)
     suspicions.judge_single(bench, side, left_s, found)
     suspicions.judge_clocks(bench, found)
     return found
@@ -115,16 +123,18 @@ def _begin(bench: Bench, calls: int) -> Measurement:
 
 def _begin_again(bench: Bench, side: Side, calls: int, left_s: float) -> Measurement:
     """Begin with more calls a deal, for which inputs may have to lie elsewhere."""
-    is_moved = bench.make_room(side, calls, left_s)
-    found = _begin(bench, calls)
-    if is_moved:
-        with side.process.paused():
+    with side.process.paused():
+        is_moved = bench.hold(calls)
+        found = _begin(bench, calls)
+        if is_moved:
             bench.writing_bias_ms = writing_bias(bench, calls)
+    if is_moved:
+        bench.show_inputs(side, left_s)
     return found
 
 
 def _draw_memory(bench: Bench, each: Side, candidate: Side, found: Measurement, left_s: float) -> None:
-    """Let a side take its memory anew; a candidate at first with room for the outputs of its first batch.
+    """Let a side take its memory anew; a candidate with room for the outputs of more calls than ever before.
 
     Were it both sides' each time, two places that alternate would keep them apart, or together, all along.
     """
@@ -132,7 +142,8 @@ def _draw_memory(bench: Bench, each: Side, candidate: Side, found: Measurement, 
         with candidate.process.paused():
             draw_memory(bench, each, bench.calls, left_s)
     else:
-        room = 0 if found.rounds else (found.calls - 1) * bench.output_bytes
+        room = max(0, found.calls - each.calls_held) * bench.output_bytes
+        each.calls_held = max(found.calls, each.calls_held)
         draw_memory(bench, each, found.calls, left_s, room=room)
 
 
@@ -167,19 +178,19 @@ def _deal(
 ) -> list[pairing.Round]:
     """Fresh inputs for some rounds: on a part of them first one side, then the other; the next the other way.
 
-    After which rounds outputs are looked at is secret, so that no call is safe to leave out; after all as
-    long as a distribution was not seen.
+    After which rounds outputs are looked at a coin says for each, so that no call is safe to leave out and no
+    look tells of another; after all as long as a distribution was not seen.
     """
     seed = secrets.randbits(60)
     count = FEW_ROUNDS if found.deals < MIN_DEALS else max(FEW_ROUNDS, min(MANY_ROUNDS, bench.calls))
     parts = pairing.parts(found.calls, bench.calls, count, _secret)
     pair = [bench.reference, side]
     _secret.shuffle(pair)
-    looks = len(parts) if deck.unseen else max(1, len(parts) // 2)
-    looked_at = set(_secret.sample(range(len(parts)), looks))
-    drawn = _refill(bench, _distributions(bench, deck, parts, looked_at))
+    sees_all = bool(deck.unseen) or len(parts) == 1
+    looked_at = [sees_all or _secret.random() < LOOKED_AT for _ in parts]
+    drawn = _refill(bench, _distributions(bench, deck, parts))
     rounds = []
-    for number, part in enumerate(parts):
+    for part, is_looked_at in zip(parts, looked_at, strict=True):
         kept: list[timed_outputs.Kept] = []
         spent = {}
         for each in pair:
@@ -187,14 +198,17 @@ def _deal(
             with side.process.paused() if each.trusted else nullcontext():
                 spent[each.trusted] = run_timed(bench, each, order, seed, left_s(), written=part.candidate)
             if not each.trusted:
-                chosen = (
-                    timed_outputs.choose(bench, part, drawn, _usual(bench)) if number in looked_at else []
-                )
+                chosen = timed_outputs.choose(bench, part, drawn, _usual(bench)) if is_looked_at else []
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
-        pair.reverse()
-        found.lateness_ms += timed_outputs.verify(bench, part, drawn, kept, verify)
+        if kept:
+            with side.process.paused():
+                found.lateness_ms += timed_outputs.verify(bench, part, drawn, kept, verify)
         bias_ms = bench.writing_bias_ms
-        rounds.append(pairing.round_of(part, spent[True], spent[False], bias_ms=bias_ms))
+        first = pair[0].trusted
+        rounds.append(
+            pairing.round_of(part, spent[True], spent[False], bias_ms=bias_ms, reference_first=first)
+        )
+        pair.reverse()
     return rounds
 
 
@@ -203,6 +217,8 @@ def _refill(bench: Bench, distributions: Sequence[str]) -> list[tuple[int, str]]
     drawn = [(secrets.randbits(60), distribution) for distribution in distributions]
     for at, (seed, distribution) in enumerate(drawn):
         bench.put(at, partial(bench.source.draw, seed, distribution), secretly=True)
+    for at in range(len(drawn), bench.sets):
+        bench.drawn[at] = []  # of a kernel that made more calls
     return drawn
 
 
@@ -211,19 +227,19 @@ def _usual(bench: Bench) -> str:
     return "plain" if bench.variant == "plain" else "upstream"
 
 
-def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part], looked_at: set[int]) -> list[str]:
+def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part]) -> list[str]:
     """A distribution for every call: upstream's, but for a few in each part.
 
-    So looking like upstream, or knowing that time is taken, earns nothing, and no part tells that it will be
-    looked at.
+    So looking like upstream, or knowing that time is taken, earns nothing, and no part tells whether it will
+    be looked at.
     """
     chance = BENT_OFTEN if len(parts) <= FEW_ROUNDS else BENT_SELDOM
     names = [_usual(bench)] * sum(len(part.candidate) for part in parts)
     if deck.is_empty:
         return names
-    for number, part in enumerate(parts):
+    for part in parts:
         if len(part.candidate) == 1 and _secret.random() > chance:
             continue
         for at in _secret.sample(part.candidate, 1 if len(part.candidate) < FEW_CALLS else BENT_CALLS):
-            names[at] = deck.deal() if number in looked_at else deck.any()
+            names[at] = deck.deal() if deck.unseen else deck.any()
     return names

@@ -22,13 +22,16 @@ MIN_ROUNDS = 6
 class Round:
     """Milliseconds a call of both sides on the same inputs: by their own clocks, and by the oracle's as well.
 
-    `overhead_ms` is what a round trip and the writing of inputs add to the latter, a call of the candidate's.
+    `overhead_ms` is what a round trip and the writing of inputs add to the latter, a call of the candidate's,
+    who makes `calls`.
     """
 
     reference_ms: float
     candidate_ms: float
     candidate_wall_ms: float
     overhead_ms: float
+    calls: int = 1
+    reference_first: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,12 @@ def parts(calls: int, reference_calls: int, count: int, draw: random.Random) -> 
 
 
 def round_of(
-    part: Part, reference: tuple[float, float], candidate: tuple[float, float], *, bias_ms: float
+    part: Part,
+    reference: tuple[float, float],
+    candidate: tuple[float, float],
+    *,
+    bias_ms: float,
+    reference_first: bool,
 ) -> Round:
     """What both sides' batches gave, each in milliseconds by the oracle's clock and by the side's own.
 
@@ -65,6 +73,8 @@ def round_of(
         candidate_ms=candidate[1] / len(part.candidate),
         candidate_wall_ms=candidate[0] / len(part.candidate),
         overhead_ms=(reference[0] - reference[1]) / len(part.candidate) + bias_ms,
+        calls=len(part.candidate),
+        reference_first=reference_first,
     )
 
 
@@ -77,9 +87,15 @@ def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:
 def oracle_ms(rounds: Sequence[Round]) -> float:
     """The candidate's milliseconds a call by the oracle's clock.
 
-    A round's overhead is known from the reference, whose own clock is trusted.
+    The overhead is known from the reference, whose own clock is trusted: from the rounds of as many calls in
+    which it went first, since what a candidate leaves on the device may slow what runs right after it.
     """
-    return statistics.median(r.candidate_wall_ms - r.overhead_ms for r in rounds)
+    overhead = {}
+    for calls in {r.calls for r in rounds}:
+        same = [r for r in rounds if r.calls == calls]
+        clean = [r for r in same if r.reference_first]
+        overhead[calls] = statistics.median(r.overhead_ms for r in clean or same)
+    return statistics.median(r.candidate_wall_ms - overhead[r.calls] for r in rounds)
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -52,6 +52,7 @@ class Runner:
         self.buffers: dict[str, memory.SharedBuffer] = {}
         self.sets: list[list[Any]] = []
         self.outputs: list[Any] = []
+        self._held_bytes = 0
         self._extensions = extensions
         self._names = itertools.count()
 
@@ -153,12 +154,14 @@ class Runner:
         with Poison(self.device, poison), _strict(strict):
             output = self._exactly(at) if exact else self._forward(at)
             self._synchronize()
+        if exact:
+            self._forget_held()
+        else:
+            self._note_held()
         self.outputs = [output]
         leaves, structure = flatten(output)
         self.buffers["inputs"].publish()
-        return Reply(
-            op=Op.DONE, count=self._peak_bytes(), leaves=tuple(claim(x) for x in leaves), text=structure
-        )
+        return Reply(op=Op.DONE, leaves=tuple(claim(x) for x in leaves), text=structure)
 
     def batch(self, seed: int, core: int | None, room: int | None) -> Reply:
         """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds.
@@ -188,6 +191,7 @@ class Runner:
         model, sets = self._model(), self.sets
         with torch.no_grad():
             outputs, claimed_ms = batch_clock(self.device, lambda: [model(*sets[at]) for at in order])
+        self._note_held()
         reply = Reply(op=Op.DONE, number=claimed_ms, count=len(outputs))
         self.outputs = outputs
         os.sched_setaffinity(0, cores)
@@ -276,9 +280,8 @@ class Runner:
             buffer.close()
         self.buffers.clear()
         gc.collect()
-        self._give_back_memory()
-        if self.device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
+        self._forget_held()
+        self._held_bytes = 0
 
     def _model(self) -> torch.nn.Module:
         if self.model is None:
@@ -297,23 +300,34 @@ class Runner:
         if self.device == "cuda":
             torch.cuda.empty_cache()
 
+    def _note_held(self) -> None:
+        """Note the most that the allocator held since it was asked last."""
+        if self.device == "cuda":
+            with suppress(RuntimeError):  # an allocator of the candidate's own
+                self._held_bytes = max(self._held_bytes, torch.cuda.max_memory_reserved())
+                torch.cuda.reset_peak_memory_stats()
+
+    def _forget_held(self) -> None:
+        """Give memory back and note nothing of it: a call in float64 holds more than what is timed."""
+        self._give_back_memory()
+        if self.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+
     def _take_memory_anew(self, room: int) -> None:
-        """Let the allocator hold in one piece all that it ever held, and `room` bytes more.
+        """Let the allocator hold in one piece all that it ever held for a call or a batch, and `room` more.
 
         So both sides' blocks lie in the same order beside each other; apart, they lie as chance has it.
         """
         self._give_back_memory()
         if self.device == "cuda":
             with suppress(RuntimeError):  # too little of it, or an allocator of the candidate's own
-                held = torch.cuda.max_memory_reserved() - torch.cuda.memory_reserved()
-                torch.empty(held + room, dtype=torch.uint8, device=self.device)
+                missing = self._held_bytes - torch.cuda.memory_reserved()
+                torch.empty(max(missing, 0) + room, dtype=torch.uint8, device=self.device)
+                torch.cuda.reset_peak_memory_stats()
 
     def _synchronize(self) -> None:
         if self.device == "cuda":
             torch.cuda.synchronize()
-
-    def _peak_bytes(self) -> int:
-        return torch.cuda.max_memory_allocated() if self.device == "cuda" else 0
 
 
 class _strict:

@@ -31,6 +31,8 @@ class Side:
     process: RunnerProcess
     buffers: dict[str, memory.SharedBuffer]
     trusted: bool = False
+    calls_held: int = 1
+    """For the outputs of so many calls at once it has taken memory."""
 
     def ask(self, op: Op, timeout_s: float, *, fds: tuple[int, ...] = (), **facts: Any) -> Reply:
         """Send a request and wait for its answer."""

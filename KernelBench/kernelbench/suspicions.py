@@ -28,25 +28,23 @@ def charge_deferred(found: Measurement) -> None:
     """Charge every call what is done only when an output is asked for, where lateness is beyond chance."""
     if len(found.lateness_ms) < pairing.MIN_ROUNDS:
         return
-    low, _ = pairing.median_interval(found.lateness_ms)
-    if low > DEFERRED_SHARE * found.claimed_ms:
-        found.deferred_ms = statistics.median(found.lateness_ms)
+    late_ms = statistics.median(found.lateness_ms)
+    if late_ms > DEFERRED_SHARE * found.claimed_ms:
+        found.deferred_ms = late_ms
         found.labels.append("deferred-work")
 
 
 def judge_reference(bench: Bench, side: Side, found: Measurement) -> None:
     """The reference must not be slower beside the candidate than alone: somebody else would be at work.
 
-    What looks slow is measured again with the candidate stopped, since the machine itself may have slowed, or
-    the reference's memory lie badly.
+    What looks slow is measured again, since the machine itself may have slowed or the reference's memory lie
+    badly. The candidate's process is ended for that: to stop it does not stop what it left on the device.
     """
-    if bench.device == "cpu":
-        return
     beside = statistics.median(r.reference_ms for r in found.rounds)
-    if beside <= _slowed(bench.alone_ms, bench.device):
+    if bench.device == "cpu" or beside <= _slowed(bench.alone_ms, bench.device):
         return
-    with side.process.paused():
-        alone = max(measure_anew(bench) for _ in range(TIMES_ALONE))
+    side.process.end()
+    alone = max(measure_anew(bench) for _ in range(TIMES_ALONE))
     if beside > _slowed(alone, bench.device):
         message = f"the reference takes {alone:.4f} ms alone and {beside:.4f} ms beside the candidate"
         found.suspicion = ("ReferenceSlowed", message)
