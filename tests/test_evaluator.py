@@ -129,6 +129,17 @@ def test_an_exact_kernel_is_right_beside_a_reference_that_rounds_where_large_ter
     assert [(row.status, row.failure) for row in rows.values()] == [("correct", None)] * 2
 
 
+def test_the_second_output_is_compared_with_its_own_though_the_first_had_its_rounding_weighed():
+    both = ROUNDING.replace("total[8:]])", "total[8:]]), x * 2")
+    exact = both.replace("class Model(", "class ModelNew(").replace("x * row", "x.double() * row.double()")
+    exact = exact.replace("dtype=x.dtype", "dtype=torch.double").replace("total[8:]])", "total[8:]]).float()")
+    problem = Problem(level=1, problem_id=1, name="1_Both", source=both)
+    wrong = exact.replace("x * 2", "x * 2.01")
+    rows = judge(jobs_of(exact, wrong, problem=problem), measure=False)
+    assert [row.status for row in rows.values()] == ["correct", "rejected"]
+    assert rows[1].evidence["counter_example"]["output"] == 1
+
+
 def test_a_kernel_wrong_on_one_kind_of_inputs_is_rejected_whether_tried_before_timing_or_in_it():
     wrong = [
         kernel(f"if {sign}: return self.right(x) * 1.5")
