@@ -48,6 +48,7 @@ class Bench:
         self.reference = Side(process=reference, buffers={}, trusted=True)
         self.candidate_buffers: dict[str, memory.SharedBuffer] = {}
         self.floors: dict[str, float] = {}
+        self.times_weighed = 0
         self.skipped: set[str] = set()
         self.variant = "plain"
         self.table: list[list[Any]] = []

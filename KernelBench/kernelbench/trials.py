@@ -134,8 +134,11 @@ def check_values(
                 not is_kept
             ):  # to weigh rounding the reference runs again, and gives other outputs in their place
                 expected, is_kept = [tensor.clone() for tensor in expected], True
-            scale = max(1.0, compare.FLOOR_FACTOR * rounding.floor(bench, distribution))
-            result = compare.compare(expected[at], given, replace(tolerance, scale=scale))
+            for seed in (None, facts["seed"]):
+                scale = max(1.0, compare.FLOOR_FACTOR * rounding.floor(bench, distribution, seed))
+                result = compare.compare(expected[at], given, replace(tolerance, scale=scale))
+                if result.passes:
+                    break
         hearing.worst = max(hearing.worst, result.worst)
         if not result.passes:
             evidence = {
