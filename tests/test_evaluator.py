@@ -119,11 +119,17 @@ def get_init_inputs():
 """
 
 
-def test_an_exact_kernel_is_right_beside_a_reference_that_rounds_where_large_terms_cancel():
-    exact = ROUNDING.replace("class Model(", "class ModelNew(").replace(
-        "x * row", "x.double() * row.double()"
+def exactly(source):
+    """The kernel that computes what a variant of ROUNDING does in float64, and rounds at the end."""
+    kernel_source = source.replace("class Model(", "class ModelNew(").replace(
+        "dtype=x.dtype", "dtype=torch.double"
     )
-    exact = exact.replace("dtype=x.dtype", "dtype=torch.double").replace("total[8:]])", "total[8:]]).float()")
+    kernel_source = kernel_source.replace("x * row", "x.double() * row.double()")
+    return kernel_source.replace("total[8:]])", "total[8:]]).float()")
+
+
+def test_an_exact_kernel_is_right_beside_a_reference_that_rounds_where_large_terms_cancel():
+    exact = exactly(ROUNDING)
     problem = Problem(level=1, problem_id=1, name="1_Cancel", source=ROUNDING)
     rows = judge(jobs_of(exact, exact, problem=problem), measure=False)
     assert [(row.status, row.failure) for row in rows.values()] == [("correct", None)] * 2
@@ -131,8 +137,7 @@ def test_an_exact_kernel_is_right_beside_a_reference_that_rounds_where_large_ter
 
 def test_the_second_output_is_compared_with_its_own_though_the_first_had_its_rounding_weighed():
     both = ROUNDING.replace("total[8:]])", "total[8:]]), x * 2")
-    exact = both.replace("class Model(", "class ModelNew(").replace("x * row", "x.double() * row.double()")
-    exact = exact.replace("dtype=x.dtype", "dtype=torch.double").replace("total[8:]])", "total[8:]]).float()")
+    exact = exactly(both)
     problem = Problem(level=1, problem_id=1, name="1_Both", source=both)
     wrong = exact.replace("x * 2", "x * 2.01")
     rows = judge(jobs_of(exact, wrong, problem=problem), measure=False)
