@@ -52,7 +52,8 @@ class Bench:
         self.skipped: set[str] = set()
         self.variant = "plain"
         self.table: list[list[Any]] = []
-        self.writing_bias_ms = self.delivery_ms = 0.0
+        self.writing_bias_ms = 0.0
+        self.delivery_ms = (0.0, 0.0)
         try:
             self._prepare()
         except (ReferenceFailed, torch.cuda.OutOfMemoryError):
@@ -205,8 +206,9 @@ class Bench:
         """Give a candidate's process its buffers."""
         side = Side(process=process, buffers=self.candidate_buffers)
         for name in self.candidate_buffers:
-            side.hand_over(name, timeout_s)
-        side.ask(Op.INPUTS, timeout_s, sets=self.input_sets())
+            if name != "inputs":
+                side.hand_over(name, timeout_s)
+        self.show_inputs(side, timeout_s)
         return side
 
     def align(self, side: Side, timeout_s: float) -> str:

@@ -35,7 +35,7 @@ FEW_ROUNDS, MANY_ROUNDS = 2, 6
 """So often the sides take turns within a deal: seldom at first, more often once noise has shown."""
 
 LOOKED_AT = 0.5
-"""With this chance outputs of a round are looked at, once every distribution was."""
+"""With this chance outputs of a round are looked at, once every distribution and the first rounds were."""
 
 MUCH_FASTER = 2
 """A candidate so many times as fast as the reference gets more calls a deal: few would say little of it."""
@@ -179,14 +179,15 @@ def _deal(
     """Fresh inputs for some rounds: on a part of them first one side, then the other; the next the other way.
 
     After which rounds outputs are looked at a coin says for each, so that no call is safe to leave out and no
-    look tells of another; after all as long as a distribution was not seen.
+    look tells of another; after all as long as a distribution was not seen, or too few looks say little.
     """
     seed = secrets.randbits(60)
     count = FEW_ROUNDS if found.deals < MIN_DEALS else max(FEW_ROUNDS, min(MANY_ROUNDS, bench.calls))
     parts = pairing.parts(found.calls, bench.calls, count, _secret)
     pair = [bench.reference, side]
     _secret.shuffle(pair)
-    sees_all = bool(deck.unseen) or len(parts) == 1
+    looks = sum(r.look is not None for r in found.rounds)
+    sees_all = bool(deck.unseen) or len(parts) == 1 or looks < pairing.MIN_ROUNDS
     looked_at = [sees_all or _secret.random() < LOOKED_AT for _ in parts]
     drawn = _refill(bench, _distributions(bench, deck, parts))
     rounds = []
@@ -200,13 +201,19 @@ def _deal(
             if not each.trusted:
                 chosen = timed_outputs.choose(bench, part, drawn, _usual(bench)) if is_looked_at else []
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
+        look = None
         if kept:
             with side.process.paused():
-                found.lateness_ms += timed_outputs.verify(bench, part, drawn, kept, verify)
-        bias_ms = bench.writing_bias_ms
-        first = pair[0].trusted
+                look = timed_outputs.verify(bench, part, drawn, kept, verify)
         rounds.append(
-            pairing.round_of(part, spent[True], spent[False], bias_ms=bias_ms, reference_first=first)
+            pairing.round_of(
+                part,
+                spent[True],
+                spent[False],
+                bias_ms=bench.writing_bias_ms,
+                reference_first=pair[0].trusted,
+                look=look,
+            )
         )
         pair.reverse()
     return rounds

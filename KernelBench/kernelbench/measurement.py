@@ -27,7 +27,6 @@ class Measurement:
     deals: int = 0
     believes: bool = False
     rounds: list[pairing.Round] = field(default_factory=list)
-    lateness_ms: list[float] = field(default_factory=list)
     deferred_ms: float = 0.0
     single_ms: float = 0.0
     labels: list[str] = field(default_factory=list)

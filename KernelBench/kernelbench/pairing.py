@@ -19,11 +19,19 @@ MIN_ROUNDS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
+class Look:
+    """Milliseconds that both sides took to deliver the same outputs of a round, the first right after it."""
+
+    candidate_ms: list[float]
+    reference_ms: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Round:
     """Milliseconds a call of both sides on the same inputs: by their own clocks, and by the oracle's as well.
 
     `overhead_ms` is what a round trip and the writing of inputs add to the latter, a call of the candidate's,
-    who makes `calls`.
+    who makes `calls`. A `look` says how outputs were delivered, where any were looked at.
     """
 
     reference_ms: float
@@ -32,6 +40,7 @@ class Round:
     overhead_ms: float
     calls: int = 1
     reference_first: bool = True
+    look: Look | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +72,7 @@ def round_of(
     *,
     bias_ms: float,
     reference_first: bool,
+    look: Look | None = None,
 ) -> Round:
     """What both sides' batches gave, each in milliseconds by the oracle's clock and by the side's own.
 
@@ -75,6 +85,7 @@ def round_of(
         overhead_ms=(reference[0] - reference[1]) / len(part.candidate) + bias_ms,
         calls=len(part.candidate),
         reference_first=reference_first,
+        look=look,
     )
 
 

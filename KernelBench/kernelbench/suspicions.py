@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import random
 import statistics
 from collections.abc import Callable
@@ -17,21 +19,52 @@ CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
 """How much less than the oracle's a claim may be before a person should look; a CPU is shared with others."""
 
 SLOWED_SHARE, TIMES_ALONE = 0.25, 8
+DEFERRED_MS, LATE_MS = 0.05, 0.3
+"""Put off unseen may be: so much of a call, where it is done when asked for, and so much of a whole batch."""
 DEFERRED_SHARE = 0.03
+CHANCE = 5.0
+"""Two standard errors of a median of differences, where one side's median deviation and a root are known."""
+
 SHARED_SHARE = 0.25
 """A call alone that takes this share of a whole deal may have done the deal's work."""
 
+_log = logging.getLogger(__name__)
 _secret = random.SystemRandom()
 
 
 def charge_deferred(found: Measurement) -> None:
-    """Charge every call what is done only when an output is asked for, where lateness is beyond chance."""
-    if len(found.lateness_ms) < pairing.MIN_ROUNDS:
+    """Charge every call what is done only when an output is asked for, where that is beyond chance.
+
+    It shows in each delivery (done when asked for) or in the first one (not yet done). A kernel may do so in
+    some rounds only: with what they put off, rounds that were looked at must not take longer than all claim.
+    How far chance goes the reference's deliveries say; where rounds scatter, enough of them must be late.
+    """
+    rounds = [(r, r.look) for r in found.rounds if r.look]
+    if len(rounds) < pairing.MIN_ROUNDS:
         return
-    late_ms = statistics.median(found.lateness_ms)
-    if late_ms > DEFERRED_SHARE * found.claimed_ms:
-        found.deferred_ms = late_ms
+    late, as_a_whole = [], []
+    for r, look in rounds:
+        later = [ours - theirs for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)]
+        as_a_whole.append((sum(later) - LATE_MS) / r.calls)
+        late.append(max(statistics.median(later) - DEFERRED_MS, as_a_whole[-1]))
+    charged = [r.candidate_ms + ms for (r, _), ms in zip(rounds, late, strict=True)]
+    deferred_ms = statistics.median(charged) - found.claimed_ms
+    chance_ms = _chance([statistics.median(look.reference_ms) for _, look in rounds])
+    chance_as_a_whole_ms = _chance([sum(look.reference_ms) / r.calls for r, look in rounds])
+    _log.debug("put off %.4f ms a call, chance %.4f", deferred_ms, chance_ms)
+    if (
+        deferred_ms > DEFERRED_SHARE * found.claimed_ms
+        and (deferred_ms > chance_ms or statistics.median(as_a_whole) > chance_as_a_whole_ms)
+        and statistics.quantiles(late)[2] > deferred_ms / 2
+    ):
+        found.deferred_ms = deferred_ms
         found.labels.append("deferred-work")
+
+
+def _chance(values: list[float]) -> float:
+    """How far the median of as many differences may lie from zero, by the scatter of one side's values."""
+    middle = statistics.median(values)
+    return CHANCE * statistics.median(abs(x - middle) for x in values) / math.sqrt(len(values))
 
 
 def judge_reference(bench: Bench, side: Side, found: Measurement) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +16,13 @@ import torch
 
 from kernelbench.batches import deliver, run_batch
 from kernelbench.bench import Bench
-from kernelbench.pairing import Part
+from kernelbench.pairing import Look, Part
 from kernelbench.sides import REFERENCE_TIMEOUT_S, Side
 
 VERIFIED_SHARE = 0.2
 LEAST_VERIFIED, MIN_VERIFIED, MAX_VERIFIED = 2, 4, 8
-DEFERRED_MS, LATE_MS = 0.05, 0.3
-"""Put off unseen may be: so much of a call, where it is done when asked for, and so much of a whole batch."""
+SLOW_DELIVERY = 1.5
+"""So many times as long as alone the reference may take to deliver beside a candidate, and no more."""
 
 SNAPSHOT_BYTES = 4 << 30
 
@@ -48,7 +47,8 @@ class Kept:
 def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]], usual: str) -> list[int]:
     """Which sets of a finished batch to look at: unusual inputs, and usual ones beside them if there are any.
 
-    Any call of the candidate may be chosen, whether the reference has run it or not.
+    Any call of the candidate may be chosen, whether the reference has run it or not; first come those it has,
+    since it lets go of them when it runs again.
     """
     if "timed_outputs" in bench.settings.switched_off:
         return []
@@ -64,7 +64,7 @@ def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]], usual: str) -
     if rest and count == 1:
         of_bent = _secret.randrange(2)
     chosen = bent[:of_bent]
-    return chosen + rest[: count - len(chosen)]
+    return sorted(chosen + rest[: count - len(chosen)], key=lambda at: at not in part.reference)
 
 
 def collect(
@@ -89,17 +89,17 @@ def collect(
 
 def verify(
     bench: Bench, part: Part, drawn: list[tuple[int, str]], kept: list[Kept], check: Verifier
-) -> list[float]:
-    """Compare what was kept with the reference's; give the milliseconds a call that were put off.
+) -> Look | None:
+    """Compare what was kept with the reference's; give what both sides took to deliver it.
 
-    What the reference ran in its batch comes first, since it lets go of that when it runs again: what is left
-    then it runs in a batch too, so that both sides deliver out of one. Its time for that counts up to twice
-    what it was before any candidate was there. Work put off is seen either in each delivery (done when asked
-    for) or in the first one (not yet done).
+    What the reference has not run it runs in a batch too, so that both sides deliver out of one. Its time for
+    that counts only as far as it would go without a candidate: what one leaves on the device must not hide
+    what it puts off.
     """
-    late: list[float] = []
-    left = sorted(kept, key=lambda one: one.at not in part.reference)
+    left = list(kept)
     ran = part.reference
+    candidate_ms: list[float] = []
+    reference_ms: list[float] = []
     while left:
         each = left.pop(0)
         if each.at not in ran:
@@ -107,10 +107,12 @@ def verify(
                 break
             ran = [each.at, *(one.at for one in left)]
             run_batch(bench, bench.reference, ran, 0, REFERENCE_TIMEOUT_S)
-        ours = deliver(bench, bench.reference, ran.index(each.at), REFERENCE_TIMEOUT_S)
-        if not late:
+        spent = deliver(bench, bench.reference, ran.index(each.at), REFERENCE_TIMEOUT_S)
+        most = SLOW_DELIVERY * bench.delivery_ms[bool(reference_ms)]
+        if not reference_ms:
             bench.scramble(bench.reference)
-        late.append(each.delivery_ms - min(ours, 2 * bench.delivery_ms + DEFERRED_MS))
+        reference_ms.append(min(spent, most))
+        candidate_ms.append(each.delivery_ms)
         seed, distribution = drawn[each.at]
         facts = {"distribution": distribution, "seed": seed, "call": part.candidate.index(each.at)}
         facts |= bench.weight_facts()
@@ -121,6 +123,4 @@ def verify(
         ):  # the reference ran meanwhile, on inputs in the first set's place
             ran = []
             bench.put(0, partial(bench.source.draw, *drawn[0]), secretly=True)
-    if not late:
-        return []
-    return [max(statistics.median(late) - DEFERRED_MS, (sum(late) - LATE_MS) / len(part.candidate))]
+    return Look(candidate_ms=candidate_ms, reference_ms=reference_ms) if reference_ms else None
