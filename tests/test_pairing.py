@@ -3,12 +3,14 @@
 import math
 import random
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kernelbench.pairing import (
     MIN_ROUNDS,
+    SECOND_MS,
     Part,
     Round,
     is_tight,
@@ -86,6 +88,32 @@ def test_what_writing_costs_one_side_more_is_not_held_against_it():
 
 def test_the_oracles_clock_loses_the_overhead_that_the_reference_shows():
     assert oracle_ms(rounds_of(*[1.5] * 6, overhead_ms=0.7)) == pytest.approx(2.0)
+
+
+def in_places(first_ms, second_ms):
+    """Rounds in which either side goes first in turn, and a batch's overhead hangs on its place."""
+    return [
+        Round(
+            reference_ms=2.0,
+            candidate_ms=2.0,
+            candidate_wall_ms=2.0 + (second_ms if reference_first else first_ms),
+            overhead_ms=first_ms if reference_first else second_ms,
+            reference_first=reference_first,
+        )
+        for reference_first in [True, False] * 4
+    ]
+
+
+@pytest.mark.parametrize(("first_ms", "second_ms"), [(0.9, 0.4), (0.4, 0.48), (0.5, 0.5)])
+def test_going_second_does_not_bias_the_oracles_clock(first_ms, second_ms):
+    assert oracle_ms(in_places(first_ms, second_ms)) == pytest.approx(2.0)
+
+
+def test_what_a_candidate_leaves_for_the_reference_hides_no_more_than_a_tenth_of_a_millisecond():
+    rounds = [
+        replace(r, overhead_ms=r.overhead_ms + 5.0 * (not r.reference_first)) for r in in_places(0.5, 0.5)
+    ]
+    assert oracle_ms(rounds) >= 2.0 - SECOND_MS
 
 
 @given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=60))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import random
-import statistics
 import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 _FLUSH_BYTES = 256 << 20
 _MUCH_INPUT_BYTES = 256 << 20
 _WRITINGS, _MOST_BIAS = 5, 0.25
-_DELIVERIES = 3
+_QUICK_S, _QUICK_IN_A_ROW, _QUIET_WITHIN_S = 2e-4, 3, 0.05
 _log = logging.getLogger(__name__)
 _secret = random.SystemRandom()
 
@@ -130,21 +129,24 @@ def deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def measure_delivery(bench: Bench) -> tuple[float, float]:
-    """Milliseconds in which the reference delivers outputs of a batch on a GPU while no candidate is at work.
+def falls_quiet(bench: Bench) -> bool:
+    """Whether the device soon does nothing but what the oracle asks: tiny operations in a row are quick.
 
-    The first, and one after inputs were overwritten: a process that sleeps, and another's work on the
-    device meanwhile, make that three times as long as asking again.
+    Processes have the device by turns: while another's kernels run, whoever asks waits for its turn.
     """
     if bench.device != "cuda":
-        return math.inf, math.inf
-    first, later = [], []
-    for _ in range(_DELIVERIES):
-        run_batch(bench, bench.reference, [0], 0, REFERENCE_TIMEOUT_S)
-        first.append(deliver(bench, bench.reference, 0, REFERENCE_TIMEOUT_S))
-        bench.scramble(bench.reference)
-        later.append(deliver(bench, bench.reference, 0, REFERENCE_TIMEOUT_S))
-    return statistics.median(first), statistics.median(later)
+        return True
+    tiny = torch.zeros(1, device="cuda")
+    give_up = time.perf_counter() + _QUIET_WITHIN_S
+    in_a_row = 0
+    while in_a_row < _QUICK_IN_A_ROW:
+        start = time.perf_counter()
+        if start > give_up:
+            return False
+        tiny.add_(1)
+        bench.settle()
+        in_a_row = in_a_row + 1 if time.perf_counter() - start < _QUICK_S else 0
+    return True
 
 
 def measure_anew(bench: Bench) -> float:

@@ -53,7 +53,7 @@ class Bench:
         self.variant = "plain"
         self.table: list[list[Any]] = []
         self.writing_bias_ms = 0.0
-        self.delivery_ms = (0.0, 0.0)
+        self.has_device_alone = False
         try:
             self._prepare()
         except (ReferenceFailed, torch.cuda.OutOfMemoryError):
@@ -269,7 +269,7 @@ class Bench:
                 self.put(at, lambda: self.source.draw(secrets.randbits(60)))
             self.alone_ms = min(batches.measure_alone(self))
         self.writing_bias_ms = batches.writing_bias(self, self.calls)
-        self.delivery_ms = batches.measure_delivery(self)
+        self.has_device_alone = batches.falls_quiet(self)
 
     def _reference_aliases(self, seed: int) -> bool:
         """Whether the reference's outputs are its inputs' memory: whether they change when the inputs do.

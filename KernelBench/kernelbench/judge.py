@@ -123,6 +123,9 @@ def _measured(hearing: Hearing, deck: measure.Deck) -> Measurement:
     except timed_outputs.InputsChanged:
         message = "forward changed its inputs in a timed run"
         raise Ruled(Status.REJECTED, "InputChanged", message, {"violation": "input"}) from None
+    except timed_outputs.WorkLeft:
+        message = "work of the kernel's still ran on the device after its outputs were delivered"
+        raise Ruled(Status.QUARANTINED, "WorkLeft", message, {"violation": "WorkLeft"}) from None
     hearing.mark(f"timing, {len(found.rounds)} rounds in {found.deals} deals of {found.calls}")
     return found
 

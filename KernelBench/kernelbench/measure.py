@@ -23,7 +23,7 @@ HALF_WIDTH = 0.005
 """Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
 
 BUDGET_S = {"cuda": 0.6, "cpu": 2.0}
-PATIENCE_S = 2.0
+PATIENCE_S = 2.8
 LOOSE_HALF_WIDTH = 0.01
 """After the budget this is good enough; what is looser still may take as long as patience lasts."""
 

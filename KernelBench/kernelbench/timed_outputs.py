@@ -14,15 +14,13 @@ from typing import Any
 
 import torch
 
-from kernelbench.batches import deliver, run_batch
+from kernelbench.batches import deliver, falls_quiet, run_batch
 from kernelbench.bench import Bench
 from kernelbench.pairing import Look, Part
 from kernelbench.sides import REFERENCE_TIMEOUT_S, Side
 
 VERIFIED_SHARE = 0.2
 LEAST_VERIFIED, MIN_VERIFIED, MAX_VERIFIED = 2, 4, 8
-SLOW_DELIVERY = 1.5
-"""So many times as long as alone the reference may take to deliver beside a candidate, and no more."""
 
 SNAPSHOT_BYTES = 4 << 30
 
@@ -33,6 +31,10 @@ _secret = random.SystemRandom()
 
 class InputsChanged(Exception):
     """A timed batch left its inputs other than it found them."""
+
+
+class WorkLeft(Exception):
+    """A candidate's work still ran on the device after its outputs were delivered and its process stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +94,11 @@ def verify(
 ) -> Look | None:
     """Compare what was kept with the reference's; give what both sides took to deliver it.
 
-    What the reference has not run it runs in a batch too, so that both sides deliver out of one. Its time for
-    that counts only as far as it would go without a candidate: what one leaves on the device must not hide
-    what it puts off.
+    What the reference has not run it runs in a batch too, so that both sides deliver out of one. It begins
+    when the device is quiet: what a candidate leaves there would hide what it puts off.
     """
+    if bench.has_device_alone and not falls_quiet(bench):
+        raise WorkLeft
     left = list(kept)
     ran = part.reference
     candidate_ms: list[float] = []
@@ -108,10 +111,9 @@ def verify(
             ran = [each.at, *(one.at for one in left)]
             run_batch(bench, bench.reference, ran, 0, REFERENCE_TIMEOUT_S)
         spent = deliver(bench, bench.reference, ran.index(each.at), REFERENCE_TIMEOUT_S)
-        most = SLOW_DELIVERY * bench.delivery_ms[bool(reference_ms)]
         if not reference_ms:
             bench.scramble(bench.reference)
-        reference_ms.append(min(spent, most))
+        reference_ms.append(spent)
         candidate_ms.append(each.delivery_ms)
         seed, distribution = drawn[each.at]
         facts = {"distribution": distribution, "seed": seed, "call": part.candidate.index(each.at)}
