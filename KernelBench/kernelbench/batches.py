@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _FLUSH_BYTES = 256 << 20
 _MUCH_INPUT_BYTES = 256 << 20
 _WRITINGS, _MOST_BIAS = 5, 0.25
-_QUICK_S, _QUICK_IN_A_ROW, _QUIET_WITHIN_S = 2e-4, 3, 0.05
+_QUICK_S, _QUICK_IN_A_ROW = 2e-4, 3
+_QUIET_WITHIN_S, _QUIET_TRIES = 0.05, 50
+_DELIVERIES = 5
 _log = logging.getLogger(__name__)
 _secret = random.SystemRandom()
 
@@ -121,31 +123,41 @@ def measure_alone(bench: Bench, times: int = 3) -> list[float]:
 
 
 def deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:
-    """Let a side deliver an output of its last batch; milliseconds that it takes."""
+    """Let a side deliver an output of its last batch; milliseconds until the device is the oracle's again."""
     bench.settle()
     start = time.perf_counter()
     side.send(Op.DELIVER, index=index, offsets=bench.output_offsets)
     side.receive(left_s, spin=bench.device == "cuda")
+    bench.touch_device()
     return (time.perf_counter() - start) * 1e3
 
 
-def falls_quiet(bench: Bench) -> bool:
-    """Whether the device soon does nothing but what the oracle asks: tiny operations in a row are quick.
+def deliver_undisturbed(bench: Bench, index: int) -> float | None:
+    """Milliseconds in which the reference delivers while nobody else has the device; None if that never is.
 
-    Processes have the device by turns: while another's kernels run, whoever asks waits for its turn.
+    On a GPU it delivers once before, to be awake as a candidate is. Processes have a GPU by turns: while
+    another's kernels run, whoever asks waits for its turn.
     """
     if bench.device != "cuda":
-        return True
-    tiny = torch.zeros(1, device="cuda")
+        return deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
+    for _ in range(_DELIVERIES):
+        deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
+        falls_quiet(bench)
+        took_ms = deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
+        if not bench.has_device_alone or bench.touch_device() < _QUICK_S:
+            return took_ms
+    return None
+
+
+def falls_quiet(bench: Bench) -> bool:
+    """Whether nobody else's kernels run on the device before long: tiny operations in a row are quick."""
     give_up = time.perf_counter() + _QUIET_WITHIN_S
-    in_a_row = 0
+    tries = in_a_row = 0
     while in_a_row < _QUICK_IN_A_ROW:
-        start = time.perf_counter()
-        if start > give_up:
+        if tries >= _QUIET_TRIES and time.perf_counter() > give_up:
             return False
-        tiny.add_(1)
-        bench.settle()
-        in_a_row = in_a_row + 1 if time.perf_counter() - start < _QUICK_S else 0
+        tries += 1
+        in_a_row = in_a_row + 1 if bench.touch_device() < _QUICK_S else 0
     return True
 
 

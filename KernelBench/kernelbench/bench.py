@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import secrets
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +54,8 @@ class Bench:
         self.variant = "plain"
         self.table: list[list[Any]] = []
         self.writing_bias_ms = 0.0
-        self.has_device_alone = False
+        self.has_device_alone = True
+        self._tiny = torch.zeros(1, device=self.device)
         try:
             self._prepare()
         except (ReferenceFailed, torch.cuda.OutOfMemoryError):
@@ -71,6 +73,11 @@ class Bench:
         self.variant, self.place = variant, place or self.place
         self.ask_reference(Op.CONSTRUCT, **self.construction())
         self._export_state()
+
+    @property
+    def usual(self) -> str:
+        """What timed inputs are mostly like: upstream's; under KernelBench's tolerance with its weights."""
+        return "plain" if self.variant == "plain" else "upstream"
 
     def calls_for(self, call_ms: float) -> int:
         """So many calls as fill a deal, as far as memory for their inputs and outputs goes.
@@ -233,6 +240,15 @@ class Bench:
         if self.device == "cuda":
             torch.cuda.synchronize()
 
+    def touch_device(self) -> float:
+        """Do next to nothing on the device; seconds until it is done."""
+        if self.device != "cuda":
+            return 0.0
+        start = time.perf_counter()
+        self._tiny.add_(1)
+        torch.cuda.synchronize()
+        return time.perf_counter() - start
+
     def close(self) -> None:
         """Give back the buffers; ending the reference's process is left to whoever started it."""
         for buffer in [*self.reference.buffers.values(), *self.candidate_buffers.values()]:
@@ -269,7 +285,6 @@ class Bench:
                 self.put(at, lambda: self.source.draw(secrets.randbits(60)))
             self.alone_ms = min(batches.measure_alone(self))
         self.writing_bias_ms = batches.writing_bias(self, self.calls)
-        self.has_device_alone = batches.falls_quiet(self)
 
     def _reference_aliases(self, seed: int) -> bool:
         """Whether the reference's outputs are its inputs' memory: whether they change when the inputs do.

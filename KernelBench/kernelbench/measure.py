@@ -117,7 +117,7 @@ def measure(
 
 
 def _begin(bench: Bench, calls: int) -> Measurement:
-    _refill(bench, [_usual(bench)] * calls)
+    _refill(bench, [bench.usual] * calls)
     return Measurement(calls=calls, believes="clocks" in bench.settings.switched_off)
 
 
@@ -184,8 +184,10 @@ def _deal(
     seed = secrets.randbits(60)
     count = FEW_ROUNDS if found.deals < MIN_DEALS else max(FEW_ROUNDS, min(MANY_ROUNDS, bench.calls))
     parts = pairing.parts(found.calls, bench.calls, count, _secret)
-    pair = [bench.reference, side]
-    _secret.shuffle(pair)
+    if found.deals % 2 == 0:
+        _secret.shuffle(found.order)
+    pair = [bench.reference if is_trusted else side for is_trusted in found.order]
+    found.order.reverse()
     looks = sum(r.look is not None for r in found.rounds)
     sees_all = bool(deck.unseen) or len(parts) == 1 or looks < pairing.MIN_ROUNDS
     looked_at = [sees_all or _secret.random() < LOOKED_AT for _ in parts]
@@ -199,7 +201,7 @@ def _deal(
             with side.process.paused() if each.trusted else nullcontext():
                 spent[each.trusted] = run_timed(bench, each, order, seed, left_s(), written=part.candidate)
             if not each.trusted:
-                chosen = timed_outputs.choose(bench, part, drawn, _usual(bench)) if is_looked_at else []
+                chosen = timed_outputs.choose(bench, part, drawn) if is_looked_at else []
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
         look = None
         if kept:
@@ -229,11 +231,6 @@ def _refill(bench: Bench, distributions: Sequence[str]) -> list[tuple[int, str]]
     return drawn
 
 
-def _usual(bench: Bench) -> str:
-    """What timed inputs are like: upstream's; under KernelBench's tolerance with its weights."""
-    return "plain" if bench.variant == "plain" else "upstream"
-
-
 def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part]) -> list[str]:
     """A distribution for every call: upstream's, but for a few in each part.
 
@@ -241,7 +238,7 @@ def _distributions(bench: Bench, deck: Deck, parts: Sequence[pairing.Part]) -> l
     be looked at.
     """
     chance = BENT_OFTEN if len(parts) <= FEW_ROUNDS else BENT_SELDOM
-    names = [_usual(bench)] * sum(len(part.candidate) for part in parts)
+    names = [bench.usual] * sum(len(part.candidate) for part in parts)
     if deck.is_empty:
         return names
     for part in parts:

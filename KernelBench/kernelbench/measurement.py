@@ -20,12 +20,14 @@ BORNE_OUT_SHARE, BORNE_OUT_MS = 0.01, 0.1
 class Measurement:
     """What the rounds gave, of `calls` input sets a deal. `suspicion` names what a person should look at.
 
-    `believes`: the candidate's word counts whatever the oracle's clock says, for a test.
+    `order`: who goes first in a deal, the reference or not. `believes`: the candidate's word counts whatever
+    the oracle's clock says, for a test.
     """
 
     calls: int
     deals: int = 0
     believes: bool = False
+    order: list[bool] = field(default_factory=lambda: [True, False])
     rounds: list[pairing.Round] = field(default_factory=list)
     deferred_ms: float = 0.0
     single_ms: float = 0.0
@@ -43,13 +45,15 @@ class Measurement:
         return max(pairing.oracle_ms(self.rounds), 1e-6)
 
     def fields(self) -> dict[str, Any]:
-        """The row's fields."""
+        """The row's fields.
+
+        Where work was put off no round counts as faster than the middle one with it: not all put off as much.
+        """
         factor = self._correction()
+        borne_out = [r.candidate_ms * factor if factor else self.oracle_ms for r in self.rounds]
+        least = statistics.median(borne_out) + self.deferred_ms if self.deferred_ms else 0.0
         counted = [
-            replace(
-                r, candidate_ms=(r.candidate_ms * factor if factor else self.oracle_ms) + self.deferred_ms
-            )
-            for r in self.rounds
+            replace(r, candidate_ms=max(ms, least)) for r, ms in zip(self.rounds, borne_out, strict=True)
         ]
         ratio, interval = pairing.speedup(counted)
         return {

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from kernelbench import compat_judge, memory
+from kernelbench.batches import falls_quiet
 from kernelbench.bench import Bench
 from kernelbench.frames import Op
 from kernelbench.jobs import Job, Settings, unmeasured_row
@@ -215,6 +216,10 @@ class Oracle:
         self._reference = self._reference or Standby(self.zygote, confined=False)
         reference = self._reference.await_warm()
         self._bench = Bench(problem, self.settings, reference, fallback=self.fallback)
+        with self._quiet():
+            self._bench.has_device_alone = falls_quiet(self._bench)
+        if not self._bench.has_device_alone:
+            _log.warning("somebody else uses the device: lateness is judged less strictly")
         return self._bench
 
     def _drop_bench(self) -> None:

@@ -9,7 +9,7 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from kernelbench.rows import Timing
@@ -17,16 +17,20 @@ from kernelbench.rows import Timing
 MIN_ROUNDS = 6
 """The fewest rounds whose order statistics bound the median at 95 %."""
 
-SECOND_MS = 0.1
+SECOND_MS = 0.05
 """So much more a batch the reference may take around its calls where the candidate went before."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """Milliseconds that both sides took to deliver the same outputs of a round, the first right after it."""
+    """Milliseconds that both sides took to deliver the same outputs of a round.
 
-    candidate_ms: list[float]
-    reference_ms: list[float]
+    The candidate's first came right after its batch. Of each, whether its inputs were usual: it can tell.
+    """
+
+    candidate_ms: list[float] = field(default_factory=list)
+    reference_ms: list[float] = field(default_factory=list)
+    are_usual: list[bool] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

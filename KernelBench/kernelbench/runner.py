@@ -34,6 +34,7 @@ from kernelbench.state import describe_state, match_state
 _PACKAGES = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.02
+STAYS_AWAKE_S = 0.002
 PROBED_LAUNCHES = 40
 CLEARLY = 1.1
 
@@ -42,10 +43,16 @@ class Runner:
     """One model and its buffers. Each public method answers one operation of `frames.Op`."""
 
     def __init__(
-        self, channel: Channel, device: str, *, extensions: Callable[[], object] | None = None
+        self,
+        channel: Channel,
+        device: str,
+        *,
+        extensions: Callable[[], object] | None = None,
+        is_candidate: bool = True,
     ) -> None:
         self.channel = channel
         self.device = device
+        self.is_candidate = is_candidate
         self.module: ModuleType | None = None
         self.model: torch.nn.Module | None = None
         self.dtype = torch.float32
@@ -270,6 +277,18 @@ class Runner:
             except BaseException as error:  # noqa: BLE001 (whatever the submitted code raises becomes an answer)
                 reply = Reply(op=Op.FAILED, text=describe_error(error))
             self.channel.answer(reply)
+            self.channel.wait_for_request(self._stay_awake_s(op, reply))
+
+    def _stay_awake_s(self, op: Op, reply: Reply) -> float:
+        """How long to stay awake after an answer: to be woken for a delivery takes longer than the delivery.
+
+        A candidate is stopped whenever others are timed; the reference is not, and must not be in the way.
+        """
+        if self.device != "cuda":
+            return 0.0
+        if op is Op.DELIVER:
+            return SPIN_S if self.is_candidate else STAYS_AWAKE_S
+        return SPIN_S if self.is_candidate and op is Op.BATCH and reply.count else 0.0
 
     def _forget(self) -> None:
         """Let go of the model before and of all that it held, on the device too."""

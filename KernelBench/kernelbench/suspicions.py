@@ -19,9 +19,11 @@ CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
 """How much less than the oracle's a claim may be before a person should look; a CPU is shared with others."""
 
 SLOWED_SHARE, TIMES_ALONE = 0.25, 8
-DEFERRED_MS, LATE_MS = 0.05, 0.3
+DEFERRED_MS, LATE_MS = 0.05, 0.15
 """Put off unseen may be: so much of a call, where it is done when asked for, and so much of a whole batch."""
-DEFERRED_SHARE = 0.03
+SOONER_MS = 0.1
+"""An output that comes sooner than the reference's makes up for one that comes late by no more than this."""
+DEFERRED_SHARE, MUCH_DEFERRED = 0.03, 0.25
 CHANCE = 5.0
 """Two standard errors of a median of differences, where one side's median deviation and a root are known."""
 
@@ -37,28 +39,44 @@ def charge_deferred(found: Measurement) -> None:
 
     It shows in each delivery (done when asked for) or in the first one (not yet done). A kernel may do so in
     some rounds only: with what they put off, rounds that were looked at must not take longer than all claim.
-    How far chance goes the reference's deliveries say; where rounds scatter, enough of them must be late.
+    How far chance goes the reference's deliveries say. Where few looks were late, and the difference is large
+    all the same, a person should look.
     """
     rounds = [(r, r.look) for r in found.rounds if r.look]
     if len(rounds) < pairing.MIN_ROUNDS:
         return
     late, as_a_whole = [], []
     for r, look in rounds:
-        later = [ours - theirs for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)]
-        as_a_whole.append((sum(later) - LATE_MS) / r.calls)
-        late.append(max(statistics.median(later) - DEFERRED_MS, as_a_whole[-1]))
+        each_ms, whole_ms = _lateness_ms(look)
+        as_a_whole.append((whole_ms - LATE_MS) / r.calls)
+        late.append(max(each_ms - DEFERRED_MS, as_a_whole[-1]))
+    claimed_ms = found.claimed_ms
     charged = [r.candidate_ms + ms for (r, _), ms in zip(rounds, late, strict=True)]
-    deferred_ms = statistics.median(charged) - found.claimed_ms
-    chance_ms = _chance([statistics.median(look.reference_ms) for _, look in rounds])
-    chance_as_a_whole_ms = _chance([sum(look.reference_ms) / r.calls for r, look in rounds])
+    deferred_ms = max(statistics.median(charged) - claimed_ms, statistics.median(late))
+    chance_ms = _chance([statistics.fmean(look.reference_ms) for _, look in rounds])
+    chance_as_a_whole_ms = _chance([max(look.reference_ms) / r.calls for r, look in rounds])
     _log.debug("put off %.4f ms a call, chance %.4f", deferred_ms, chance_ms)
-    if (
-        deferred_ms > DEFERRED_SHARE * found.claimed_ms
-        and (deferred_ms > chance_ms or statistics.median(as_a_whole) > chance_as_a_whole_ms)
-        and statistics.quantiles(late)[2] > deferred_ms / 2
-    ):
+    is_chance = deferred_ms <= chance_ms and statistics.median(as_a_whole) <= chance_as_a_whole_ms
+    if is_chance or deferred_ms <= DEFERRED_SHARE * claimed_ms:
+        return
+    if statistics.quantiles(late)[2] > deferred_ms / 2:
         found.deferred_ms = deferred_ms
         found.labels.append("deferred-work")
+    elif deferred_ms > MUCH_DEFERRED * claimed_ms:
+        message = (
+            f"a call claims {claimed_ms:.4f} ms, and {deferred_ms:.4f} ms more where outputs were looked at"
+        )
+        found.suspicion = ("LooksDiffer", message)
+
+
+def _lateness_ms(look: pairing.Look) -> tuple[float, float]:
+    """Milliseconds by which outputs on usual inputs came late in the mean, and the latest of all."""
+    later = [
+        max(ours - theirs, -SOONER_MS)
+        for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)
+    ]
+    usual = [ms for ms, is_usual in zip(later, look.are_usual, strict=True) if is_usual]
+    return statistics.fmean(usual or later), max(later)
 
 
 def _chance(values: list[float]) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from kernelbench.batches import deliver, falls_quiet, run_batch
+from kernelbench.batches import deliver, deliver_undisturbed, run_batch
 from kernelbench.bench import Bench
 from kernelbench.pairing import Look, Part
 from kernelbench.sides import REFERENCE_TIMEOUT_S, Side
@@ -46,7 +46,7 @@ class Kept:
     delivery_ms: float
 
 
-def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]], usual: str) -> list[int]:
+def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]]) -> list[int]:
     """Which sets of a finished batch to look at: unusual inputs, and usual ones beside them if there are any.
 
     Any call of the candidate may be chosen, whether the reference has run it or not; first come those it has,
@@ -60,8 +60,8 @@ def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]], usual: str) -
         share = LEAST_VERIFIED  # each may cost a call of the reference
     count = min(MAX_VERIFIED, share, len(part.candidate), affordable)
     order = _secret.sample(part.candidate, len(part.candidate))
-    bent = [at for at in order if drawn[at][1] != usual]
-    rest = [at for at in order if drawn[at][1] == usual]
+    bent = [at for at in order if drawn[at][1] != bench.usual]
+    rest = [at for at in order if drawn[at][1] == bench.usual]
     of_bent = max(1, count - 1) if rest else count
     if rest and count == 1:
         of_bent = _secret.randrange(2)
@@ -94,15 +94,12 @@ def verify(
 ) -> Look | None:
     """Compare what was kept with the reference's; give what both sides took to deliver it.
 
-    What the reference has not run it runs in a batch too, so that both sides deliver out of one. It begins
-    when the device is quiet: what a candidate leaves there would hide what it puts off.
+    What the reference has not run it runs in a batch too, so that both sides deliver out of one, and it
+    delivers when the device is quiet: what a candidate leaves there would hide what it puts off.
     """
-    if bench.has_device_alone and not falls_quiet(bench):
-        raise WorkLeft
     left = list(kept)
     ran = part.reference
-    candidate_ms: list[float] = []
-    reference_ms: list[float] = []
+    look = Look()
     while left:
         each = left.pop(0)
         if each.at not in ran:
@@ -110,12 +107,15 @@ def verify(
                 break
             ran = [each.at, *(one.at for one in left)]
             run_batch(bench, bench.reference, ran, 0, REFERENCE_TIMEOUT_S)
-        spent = deliver(bench, bench.reference, ran.index(each.at), REFERENCE_TIMEOUT_S)
-        if not reference_ms:
+        spent_ms = deliver_undisturbed(bench, ran.index(each.at))
+        if spent_ms is None:
+            raise WorkLeft
+        if not look.reference_ms:
             bench.scramble(bench.reference)
-        reference_ms.append(spent)
-        candidate_ms.append(each.delivery_ms)
         seed, distribution = drawn[each.at]
+        look.reference_ms.append(spent_ms)
+        look.candidate_ms.append(each.delivery_ms)
+        look.are_usual.append(distribution == bench.usual)
         facts = {"distribution": distribution, "seed": seed, "call": part.candidate.index(each.at)}
         facts |= bench.weight_facts()
         times_weighed = bench.times_weighed
@@ -125,4 +125,4 @@ def verify(
         ):  # the reference ran meanwhile, on inputs in the first set's place
             ran = []
             bench.put(0, partial(bench.source.draw, *drawn[0]), secretly=True)
-    return Look(candidate_ms=candidate_ms, reference_ms=reference_ms) if reference_ms else None
+    return look if look.reference_ms else None

@@ -160,7 +160,8 @@ def _become_runner(request: dict[str, Any], fds: list[int], walls: list[str]) ->
     install: Callable[[], object] | None = None
     if request["confine"]:
         install = lambda: extensions.install(cache, Path.cwd() / "extensions")  # noqa: E731
-    Runner(Channel(socket.socket(fileno=channel_fd)), request["device"], extensions=install).serve()
+    channel = Channel(socket.socket(fileno=channel_fd))
+    Runner(channel, request["device"], extensions=install, is_candidate=request["confine"]).serve()
 
 
 class _Children:
