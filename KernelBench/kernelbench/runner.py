@@ -26,6 +26,7 @@ from kernelbench.census import profile
 from kernelbench.clocks import batch_clock, time_calls, time_launches
 from kernelbench.exact import run_exactly
 from kernelbench.frames import Channel, ChannelClosed, Op, Reply
+from kernelbench.held_memory import HeldMemory
 from kernelbench.outputs import claim, flatten
 from kernelbench.poison import Poison
 from kernelbench.seeding import seed_all
@@ -59,7 +60,7 @@ class Runner:
         self.buffers: dict[str, memory.SharedBuffer] = {}
         self.sets: list[list[Any]] = []
         self.outputs: list[Any] = []
-        self._held_bytes = 0
+        self._held = HeldMemory(device)
         self._extensions = extensions
         self._names = itertools.count()
 
@@ -89,7 +90,7 @@ class Runner:
         """Build the model under a seed, drawing its weights on the device or on the CPU."""
         self.model = None
         self.outputs = []
-        self._give_back_memory()  # so that weights do not lie in what a call has left
+        self._held.give_back()  # so that weights do not lie in what a call has left
         builder = getattr(self.module, self.class_name)
         with (
             torch.no_grad(),
@@ -162,9 +163,9 @@ class Runner:
             output = self._exactly(at) if exact else self._forward(at)
             self._synchronize()
         if exact:
-            self._forget_held()
+            self._held.pass_over()
         else:
-            self._note_held()
+            self._held.note()
         self.outputs = [output]
         leaves, structure = flatten(output)
         self.buffers["inputs"].publish()
@@ -184,7 +185,7 @@ class Runner:
         seed_all(seed)
         self._synchronize()
         if room is not None:
-            self._take_memory_anew(room)
+            self._held.take_anew(room)
         gc.collect(0)
         gc.disable()
         self.channel.answer(Reply(op=Op.READY))
@@ -198,7 +199,7 @@ class Runner:
         model, sets = self._model(), self.sets
         with torch.no_grad():
             outputs, claimed_ms = batch_clock(self.device, lambda: [model(*sets[at]) for at in order])
-        self._note_held()
+        self._held.note()
         reply = Reply(op=Op.DONE, number=claimed_ms, count=len(outputs))
         self.outputs = outputs
         os.sched_setaffinity(0, cores)
@@ -299,8 +300,7 @@ class Runner:
             buffer.close()
         self.buffers.clear()
         gc.collect()
-        self._forget_held()
-        self._held_bytes = 0
+        self._held.forget()
 
     def _model(self) -> torch.nn.Module:
         if self.model is None:
@@ -314,35 +314,6 @@ class Runner:
     def _exactly(self, at: int) -> Any:
         with torch.no_grad():
             return run_exactly(self._model(), self.sets[at], self.dtype)
-
-    def _give_back_memory(self) -> None:
-        if self.device == "cuda":
-            torch.cuda.empty_cache()
-
-    def _note_held(self) -> None:
-        """Note the most that the allocator held since it was asked last."""
-        if self.device == "cuda":
-            with suppress(RuntimeError):  # an allocator of the candidate's own
-                self._held_bytes = max(self._held_bytes, torch.cuda.max_memory_reserved())
-                torch.cuda.reset_peak_memory_stats()
-
-    def _forget_held(self) -> None:
-        """Give memory back and note nothing of it: a call in float64 holds more than what is timed."""
-        self._give_back_memory()
-        if self.device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-
-    def _take_memory_anew(self, room: int) -> None:
-        """Let the allocator hold in one piece all that it ever held for a call or a batch, and `room` more.
-
-        So both sides' blocks lie in the same order beside each other; apart, they lie as chance has it.
-        """
-        self._give_back_memory()
-        if self.device == "cuda":
-            with suppress(RuntimeError):  # too little of it, or an allocator of the candidate's own
-                missing = self._held_bytes - torch.cuda.memory_reserved()
-                torch.empty(max(missing, 0) + room, dtype=torch.uint8, device=self.device)
-                torch.cuda.reset_peak_memory_stats()
 
     def _synchronize(self) -> None:
         if self.device == "cuda":
