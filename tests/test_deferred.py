@@ -118,6 +118,14 @@ def test_where_few_looks_are_late_and_claims_differ_a_person_looks():
     assert found.suspicion[0] == "LooksDiffer"
 
 
+def test_a_kernel_that_slows_down_without_being_late_is_nobodys_concern():
+    rng = random.Random(6)
+    slow = [a_round(3 * CALL_MS, [0.0] * 2, rng=rng) for _ in range(7)]
+    quick = Round(reference_ms=2.0, candidate_ms=CALL_MS, candidate_wall_ms=CALL_MS, overhead_ms=0.0)
+    found = charged([*slow, *[quick] * 8])
+    assert (found.labels, found.suspicion) == ([], None)
+
+
 def test_a_few_looks_are_no_ground_for_a_charge():
     rng = random.Random(5)
     assert charged([a_round(CALL_MS, [LAZY] * 2, rng=rng) for _ in range(5)]).labels == []

@@ -38,9 +38,9 @@ def charge_deferred(found: Measurement) -> None:
     """Charge every call what is done only when an output is asked for, where that is beyond chance.
 
     It shows in each delivery (done when asked for) or in the first one (not yet done). A kernel may do so in
-    some rounds only: with what they put off, rounds that were looked at must not take longer than all claim.
-    How far chance goes the reference's deliveries say. Where few looks were late, and the difference is large
-    all the same, a person should look.
+    some rounds only: with what they put off, rounds that were looked at must not take longer, beside the
+    reference, than all claim. How far chance goes the reference's deliveries say. Where few looks were late,
+    and the difference is large all the same, a person should look.
     """
     rounds = [(r, r.look) for r in found.rounds if r.look]
     if len(rounds) < pairing.MIN_ROUNDS:
@@ -50,23 +50,27 @@ def charge_deferred(found: Measurement) -> None:
         each_ms, whole_ms = _lateness_ms(look)
         as_a_whole.append((whole_ms - LATE_MS) / r.calls)
         late.append(max(each_ms - DEFERRED_MS, as_a_whole[-1]))
-    claimed_ms = found.claimed_ms
-    charged = [r.candidate_ms + ms for (r, _), ms in zip(rounds, late, strict=True)]
-    deferred_ms = max(statistics.median(charged) - claimed_ms, statistics.median(late))
-    chance_ms = _chance([statistics.fmean(look.reference_ms) for _, look in rounds])
+    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in found.rounds)
+    charged = statistics.median(
+        (r.candidate_ms + ms) / r.reference_ms for (r, _), ms in zip(rounds, late, strict=True)
+    )
+    reference_ms = statistics.median(r.reference_ms for r in found.rounds)
+    deferred_ms = max((charged - claimed) * reference_ms, statistics.median(late))
+    deliveries_ms = [statistics.fmean(look.reference_ms) for _, look in rounds]
+    chance_ms = _chance(deliveries_ms)
     chance_as_a_whole_ms = _chance([max(look.reference_ms) / r.calls for r, look in rounds])
     _log.debug("put off %.4f ms a call, chance %.4f", deferred_ms, chance_ms)
     is_chance = deferred_ms <= chance_ms and statistics.median(as_a_whole) <= chance_as_a_whole_ms
-    if is_chance or deferred_ms <= DEFERRED_SHARE * claimed_ms:
+    if is_chance or deferred_ms <= DEFERRED_SHARE * found.claimed_ms:
         return
     if statistics.quantiles(late)[2] > deferred_ms / 2:
         found.deferred_ms = deferred_ms
         found.labels.append("deferred-work")
-    elif deferred_ms > MUCH_DEFERRED * claimed_ms:
-        message = (
-            f"a call claims {claimed_ms:.4f} ms, and {deferred_ms:.4f} ms more where outputs were looked at"
-        )
-        found.suspicion = ("LooksDiffer", message)
+    elif deferred_ms > MUCH_DEFERRED * found.claimed_ms:
+        stray_ms = max(deliveries_ms) - statistics.median(deliveries_ms)
+        if max(late) > max(deferred_ms / 2, stray_ms):
+            message = f"where outputs were looked at, a call takes {deferred_ms:.4f} ms more than is claimed"
+            found.suspicion = ("LooksDiffer", message)
 
 
 def _lateness_ms(look: pairing.Look) -> tuple[float, float]:
