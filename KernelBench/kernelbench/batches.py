@@ -70,11 +70,14 @@ def _hand_in(bench: Bench, side: Side, order: list[int]) -> torch.Tensor | None:
     for at in order:
         bench.write(arena, at)
     arena.publish()
-    flushed = None
-    if bench.device == "cuda":
-        flushed = torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_()
+    flushed = _empty_cache() if bench.device == "cuda" else None
     bench.settle()
     return flushed
+
+
+def _empty_cache() -> torch.Tensor:
+    """Write more than the L2 cache holds."""
+    return torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_()
 
 
 def writing_bias(bench: Bench, calls: int) -> float:
@@ -135,13 +138,14 @@ def deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:
 def deliver_undisturbed(bench: Bench, index: int) -> float | None:
     """Milliseconds in which the reference delivers while nobody else has the device; None if that never is.
 
-    On a GPU it delivers once before, to be awake as a candidate is. Processes have a GPU by turns: while
-    another's kernels run, whoever asks waits for its turn.
+    On a GPU it delivers once before, to be awake as a candidate is; then the L2 cache is emptied. Processes
+    have a GPU by turns: while another's kernels run, whoever asks waits for its turn.
     """
     if bench.device != "cuda":
         return deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
     for _ in range(_DELIVERIES):
         deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
+        _empty_cache()
         falls_quiet(bench)
         took_ms = deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
         if not bench.has_device_alone or bench.touch_device() < _QUICK_S:

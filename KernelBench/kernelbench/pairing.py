@@ -17,8 +17,8 @@ from kernelbench.rows import Timing
 MIN_ROUNDS = 6
 """The fewest rounds whose order statistics bound the median at 95 %."""
 
-SECOND_MS = 0.05
-"""So much more a batch the reference may take around its calls where the candidate went before."""
+SECOND_MS, SECOND_SHARE = 0.05, 0.1
+"""So much more a batch, and by this share, the reference may take around its calls where it goes second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,8 @@ def _overhead_ms(rounds: Sequence[Round], *, is_second: bool) -> float:
         return statistics.median(first or second)
     if not is_second:
         return statistics.median(first)
-    return min(statistics.median(second), statistics.median(first) + SECOND_MS / rounds[0].calls)
+    most = (1 + SECOND_SHARE) * statistics.median(first) + SECOND_MS / rounds[0].calls
+    return min(statistics.median(second), most)
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:

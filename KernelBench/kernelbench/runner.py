@@ -35,7 +35,7 @@ from kernelbench.state import describe_state, match_state
 _PACKAGES = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.02
-STAYS_AWAKE_S = 0.002
+STAYS_AWAKE_S = 0.001
 PROBED_LAUNCHES = 40
 CLEARLY = 1.1
 

@@ -23,6 +23,8 @@ DEFERRED_MS, LATE_MS = 0.05, 0.15
 """Put off unseen may be: so much of a call, where it is done when asked for, and so much of a whole batch."""
 SOONER_MS = 0.1
 """An output that comes sooner than the reference's makes up for one that comes late by no more than this."""
+PLACED_SHARE = 0.2
+"""A delivery may take so much longer than the reference's for where outputs lie: it shows in gigabytes."""
 DEFERRED_SHARE, MUCH_DEFERRED = 0.03, 0.25
 CHANCE = 5.0
 """Two standard errors of a median of differences, where one side's median deviation and a root are known."""
@@ -76,7 +78,7 @@ def charge_deferred(found: Measurement) -> None:
 def _lateness_ms(look: pairing.Look) -> tuple[float, float]:
     """Milliseconds by which outputs on usual inputs came late in the mean, and the latest of all."""
     later = [
-        max(ours - theirs, -SOONER_MS)
+        max(ours - (1 + PLACED_SHARE) * theirs, -SOONER_MS)
         for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)
     ]
     usual = [ms for ms, is_usual in zip(later, look.are_usual, strict=True) if is_usual]
@@ -117,7 +119,8 @@ def judge_single(bench: Bench, side: Side, left_s: Callable[[], float], found: M
     def alone(each: Side) -> tuple[float, float]:
         return min(run_timed(bench, each, [_secret.randrange(found.calls)], 0, left_s()) for _ in range(3))
 
-    wall_ms, claimed_ms = alone(bench.reference)
+    with side.process.paused():
+        wall_ms, claimed_ms = alone(bench.reference)
     found.single_ms = alone(side)[0] - (wall_ms - claimed_ms)
     honest = max(3 * found.oracle_ms, 3 * claimed_ms if found.calls == bench.calls else 0.0) + 0.2
     if found.single_ms > honest and found.single_ms > SHARED_SHARE * found.oracle_ms * found.calls:
