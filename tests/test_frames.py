@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from kernelbench.frames import (
 )
 
 HEADER, REPLY = struct.Struct("<IIQ"), struct.Struct("<dqII")
-LEAF = Leaf(dtype="float16", shape=(2, 3), device="cpu", is_plain_tensor=True, is_dense=False)
+LEAF = Leaf(dtype="float16", shape=(2, 3), device="cpu", is_plain_tensor=True, is_dense=False, order=(1, 0))
 
 
 @pytest.fixture
@@ -75,6 +76,17 @@ def test_answers_may_come_in_pieces(pair):
     sender.start()
     assert channel.receive(20, spin=True).text == "slowly"
     sender.join()
+
+
+@pytest.mark.parametrize("order", [(0, 0), (0, 2), (1, 255)])
+def test_an_order_that_names_a_dimension_twice_or_another_is_refused(pair, order):
+    channel, theirs = pair
+    channel.ask(Op.DELIVER)
+    other = Channel(theirs)
+    other.listen()
+    other.answer(Reply(op=Op.DONE, leaves=(replace(LEAF, order=order),)))
+    with pytest.raises(ProtocolError, match="each dimension once"):
+        channel.receive(5)
 
 
 @pytest.mark.parametrize("sequence", [0, 2, 2**64 - 1])
@@ -133,13 +145,13 @@ def test_lengths_that_do_not_add_up_are_refused(pair, content):
 
 @pytest.mark.parametrize("dims", [-1, 17, 2**40])
 def test_outputs_of_impossible_shapes_are_refused(pair, dims):
-    leaf = struct.pack("<BBBBq16q", 0, 0, 3, 0, dims, *[1] * 16)
+    leaf = struct.pack("<BBBBq16q16s", 0, 0, 3, 0, dims, *[1] * 16, bytes(16))
     with pytest.raises(ProtocolError, match="dimensions"):
         answered(pair, frame(payload(leaves=1, body=leaf)))
 
 
 def test_a_type_that_is_not_known_is_called_other(pair):
-    leaf = struct.pack("<BBBBq16q", 200, 1, 3, 0, 1, *[1] * 16)
+    leaf = struct.pack("<BBBBq16q16s", 200, 1, 3, 0, 1, *[1] * 16, bytes(16))
     (said,) = answered(pair, frame(payload(leaves=1, body=leaf))).leaves
     assert (said.dtype, said.device, said.shape) == ("other", "cuda", (1,))
 
@@ -203,7 +215,14 @@ def test_no_bytes_whatever_do_more_than_be_refused(noise, is_framed):
 )
 def test_every_answer_that_can_be_given_arrives(number, count, text, leaves):
     said = tuple(
-        Leaf(dtype=dtype, shape=tuple(shape), device="cpu", is_plain_tensor=True, is_dense=True)
+        Leaf(
+            dtype=dtype,
+            shape=tuple(shape),
+            device="cpu",
+            is_plain_tensor=True,
+            is_dense=True,
+            order=tuple(reversed(range(len(shape)))),
+        )
         for dtype, shape in leaves
     )
     text = text.encode("utf-8", "replace").decode()

@@ -129,8 +129,7 @@ def deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:
     """Let a side deliver an output of its last batch; milliseconds until the device is the oracle's again."""
     bench.settle()
     start = time.perf_counter()
-    side.send(Op.DELIVER, index=index, offsets=bench.output_offsets)
-    side.receive(left_s, spin=bench.device == "cuda")
+    side.deliver(index, bench.output_offsets, left_s, spin=bench.device == "cuda")
     bench.touch_device()
     return (time.perf_counter() - start) * 1e3
 

@@ -129,18 +129,22 @@ class Bench:
         self.reference.buffers["inputs"].publish()
         self.settle()
         self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict, exact=exact)
-        self.ask_reference(Op.DELIVER, index=0, offsets=self.output_offsets)
+        self.reference.deliver(0, self.output_offsets, REFERENCE_TIMEOUT_S)
         return self.read_outputs(self.reference)
 
     def read_outputs(self, side: Side) -> list[torch.Tensor]:
-        """Give views of what a side delivered last."""
+        """Give what a side delivered last, row-major: views where it lies so."""
         slot = side.buffers["outputs"]
         slot.refresh()
         self.settle()
-        return [
-            slot.view(offset, getattr(torch, leaf.dtype), leaf.shape)
-            for leaf, offset in zip(self.output_leaves, self.output_offsets, strict=True)
-        ]
+        found = []
+        for at, (leaf, offset) in enumerate(zip(self.output_leaves, self.output_offsets, strict=True)):
+            order = side.delivered[at].order if at < len(side.delivered) else ()
+            if len(order) != len(leaf.shape):
+                order = tuple(range(len(leaf.shape)))
+            lying = slot.view(offset, getattr(torch, leaf.dtype), tuple(leaf.shape[each] for each in order))
+            found.append(lying.permute(sorted(range(len(order)), key=order.__getitem__)).contiguous())
+        return found
 
     def tolerance(self, expected: torch.Tensor, distribution: str) -> compare.Tolerance:
         """The tolerance at scale 1: KernelBench's in plain trials, relative to the output elsewhere."""
@@ -246,7 +250,7 @@ class Bench:
             return 0.0
         start = time.perf_counter()
         self._tiny.add_(1)
-        torch.cuda.synchronize()
+        self.settle()
         return time.perf_counter() - start
 
     def close(self) -> None:
@@ -296,7 +300,7 @@ class Bench:
         self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
         self.reference.buffers["inputs"].tensor.fill_(0xFF)
         self.settle()
-        self.ask_reference(Op.DELIVER, index=0, offsets=self.output_offsets)
+        self.reference.deliver(0, self.output_offsets, REFERENCE_TIMEOUT_S)
         again = self.read_outputs(self.reference)
         return self.worst(expected, again, "plain") > 1.0
 

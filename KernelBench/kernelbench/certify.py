@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 
 from kernelbench import compare, variants
+from kernelbench.exact import without_tf32
 from kernelbench.inputs import InputSource
 from kernelbench.null_answers import NULL_ANSWERS, Scene
 from kernelbench.problems import DEFAULT_ROOT, Problem
@@ -128,7 +128,7 @@ class Examination:
         """What rounding alone does, as the bench measures it: without TF32, and inputs moved by an ulp."""
         base = compare.TOLERANCES[self.precision]
         worst = 0.0
-        with _strict():
+        with without_tf32():
             strict = self._run(self._draw(seed, distribution), seed)
         moved = self._run(self._draw(seed, distribution, nudge=True), seed)
         for found in (strict, moved):
@@ -254,13 +254,3 @@ def _leaves(output: Any) -> Iterator[torch.Tensor]:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(names)
-
-
-@contextmanager
-def _strict() -> Iterator[None]:
-    before = (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before

@@ -1,11 +1,24 @@
-"""A model's output without rounding: the same call in float64. Runs in the reference's process only."""
+"""A model's output with less rounding: the same call without TF32, or in float64. For references only."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+
+@contextmanager
+def without_tf32() -> Iterator[None]:
+    """Leave TF32 out for a while: the reference's own rounding is measured against this."""
+    before = (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def run_exactly(model: torch.nn.Module, inputs: list[Any], dtype: torch.dtype) -> Any:

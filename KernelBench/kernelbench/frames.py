@@ -21,7 +21,7 @@ MAX_LEAVES = 64
 MAX_DIMS = 16
 
 _HEADER = struct.Struct("<IIQ")
-_LEAF = struct.Struct(f"<BBBBq{MAX_DIMS}q")
+_LEAF = struct.Struct(f"<BBBBq{MAX_DIMS}q{MAX_DIMS}s")
 _REPLY = struct.Struct("<dqII")
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool")
@@ -70,6 +70,8 @@ class Leaf:
     device: str
     is_plain_tensor: bool
     is_dense: bool
+    order: tuple[int, ...] = ()
+    """Its dimensions from the outermost in memory to the innermost; row-major where left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +206,8 @@ def _pack_leaf(leaf: Leaf) -> bytes:
     code = DTYPES.index(leaf.dtype) if leaf.dtype in DTYPES else 255
     shape = list(leaf.shape[:MAX_DIMS]) + [0] * (MAX_DIMS - len(leaf.shape))
     flags = leaf.is_plain_tensor | leaf.is_dense << 1
-    return _LEAF.pack(code, leaf.device == "cuda", flags, 0, len(leaf.shape), *shape)
+    order = bytes(leaf.order or range(len(leaf.shape)))[:MAX_DIMS]
+    return _LEAF.pack(code, leaf.device == "cuda", flags, 0, len(leaf.shape), *shape, order)
 
 
 def _unpack_reply(op: Op, payload: bytes) -> Reply:
@@ -224,13 +227,16 @@ def _unpack_reply(op: Op, payload: bytes) -> Reply:
 
 
 def _unpack_leaf(payload: bytes, offset: int) -> Leaf:
-    code, on_gpu, flags, _, dims, *shape = _LEAF.unpack_from(payload, offset)
+    code, on_gpu, flags, _, dims, *shape, order = _LEAF.unpack_from(payload, offset)
     if not 0 <= dims <= MAX_DIMS or any(size < 0 for size in shape[:dims]):
         raise ProtocolError(f"an output has 0-{MAX_DIMS} dimensions, got {dims}")
+    if sorted(order[:dims]) != list(range(dims)):
+        raise ProtocolError(f"an output's order names each dimension once, got {list(order[:dims])}")
     return Leaf(
         dtype=DTYPES[code] if code < len(DTYPES) else "other",
         shape=tuple(shape[:dims]),
         device="cuda" if on_gpu else "cpu",
         is_plain_tensor=bool(flags & 1),
         is_dense=bool(flags & 2),
+        order=tuple(order[:dims]),
     )

@@ -34,7 +34,16 @@ def claim(leaf: Any) -> Leaf:
         device=leaf.device.type,
         is_plain_tensor=type(leaf) is torch.Tensor,
         is_dense=leaf.layout is torch.strided and not _overlaps(leaf),
+        order=memory_order(leaf),
     )
+
+
+def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Give a tensor's dimensions from the outermost in memory to the innermost."""
+    if tensor.layout is not torch.strided:
+        return tuple(range(tensor.dim()))
+    strides = tensor.stride()
+    return tuple(sorted(range(tensor.dim()), key=lambda at: -strides[at]))
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelbench import memory
-from kernelbench.frames import Op, Reply
+from kernelbench.frames import Leaf, Op, Reply
 from kernelbench.processes import RunFailed, RunnerProcess
 
 REFERENCE_TIMEOUT_S = 300.0
@@ -33,6 +33,8 @@ class Side:
     trusted: bool = False
     calls_held: int = 1
     """For the outputs of so many calls at once it has taken memory."""
+    delivered: tuple[Leaf, ...] = ()
+    """What it says of the output that it delivered last."""
 
     def ask(self, op: Op, timeout_s: float, *, fds: tuple[int, ...] = (), **facts: Any) -> Reply:
         """Send a request and wait for its answer."""
@@ -48,6 +50,11 @@ class Side:
         """Wait for the answer to the last request."""
         with self._blaming():
             return self.process.receive(self._patience_s(timeout_s), spin=spin)
+
+    def deliver(self, index: int, offsets: list[int], timeout_s: float, *, spin: bool = False) -> None:
+        """Let the process copy an output of its last call or batch into the buffer for outputs."""
+        self.send(Op.DELIVER, index=index, offsets=offsets)
+        self.delivered = self.receive(timeout_s, spin=spin).leaves
 
     def hand_over(self, name: str, timeout_s: float) -> None:
         """Let the process map one of the buffers."""

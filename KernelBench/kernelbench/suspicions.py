@@ -44,23 +44,18 @@ def charge_deferred(found: Measurement) -> None:
     reference, than all claim. How far chance goes the reference's deliveries say. Where few looks were late,
     and the difference is large all the same, a person should look.
     """
-    rounds = [(r, r.look) for r in found.rounds if r.look]
-    if len(rounds) < pairing.MIN_ROUNDS:
+    looks = [(r, r.look) for r in found.rounds if r.look]
+    if len(looks) < pairing.MIN_ROUNDS:
         return
-    late, as_a_whole = [], []
-    for r, look in rounds:
-        each_ms, whole_ms = _lateness_ms(look)
-        as_a_whole.append((whole_ms - LATE_MS) / r.calls)
-        late.append(max(each_ms - DEFERRED_MS, as_a_whole[-1]))
-    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in found.rounds)
-    charged = statistics.median(
-        (r.candidate_ms + ms) / r.reference_ms for (r, _), ms in zip(rounds, late, strict=True)
-    )
-    reference_ms = statistics.median(r.reference_ms for r in found.rounds)
-    deferred_ms = max((charged - claimed) * reference_ms, statistics.median(late))
-    deliveries_ms = [statistics.fmean(look.reference_ms) for _, look in rounds]
+    as_a_whole = [(_latest_ms(look) - LATE_MS) / r.calls for r, look in looks]
+    late = [
+        max(_usual_lateness_ms(look) - DEFERRED_MS, ms)
+        for (_, look), ms in zip(looks, as_a_whole, strict=True)
+    ]
+    deferred_ms = max(_more_than_claimed_ms(found, late), statistics.median(late))
+    deliveries_ms = [statistics.fmean(look.reference_ms) for _, look in looks]
     chance_ms = _chance(deliveries_ms)
-    chance_as_a_whole_ms = _chance([max(look.reference_ms) / r.calls for r, look in rounds])
+    chance_as_a_whole_ms = _chance([max(look.reference_ms) / r.calls for r, look in looks])
     _log.debug("put off %.4f ms a call, chance %.4f", deferred_ms, chance_ms)
     is_chance = deferred_ms <= chance_ms and statistics.median(as_a_whole) <= chance_as_a_whole_ms
     if is_chance or deferred_ms <= DEFERRED_SHARE * found.claimed_ms:
@@ -75,14 +70,35 @@ def charge_deferred(found: Measurement) -> None:
             found.suspicion = ("LooksDiffer", message)
 
 
-def _lateness_ms(look: pairing.Look) -> tuple[float, float]:
-    """Milliseconds by which outputs on usual inputs came late in the mean, and the latest of all."""
-    later = [
+def _more_than_claimed_ms(found: Measurement, late: list[float]) -> float:
+    """Milliseconds by which rounds that were looked at, with what they put off, take longer than all claim.
+
+    Beside the reference, whose speed may differ from round to round.
+    """
+    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in found.rounds)
+    looked_at = [r for r in found.rounds if r.look]
+    charged = statistics.median(
+        (r.candidate_ms + ms) / r.reference_ms for r, ms in zip(looked_at, late, strict=True)
+    )
+    return (charged - claimed) * statistics.median(r.reference_ms for r in found.rounds)
+
+
+def _usual_lateness_ms(look: pairing.Look) -> float:
+    """Milliseconds by which outputs on usual inputs came late in the mean."""
+    later = _later_ms(look)
+    usual = [ms for ms, is_usual in zip(later, look.are_usual, strict=True) if is_usual]
+    return statistics.fmean(usual or later)
+
+
+def _latest_ms(look: pairing.Look) -> float:
+    return max(_later_ms(look))
+
+
+def _later_ms(look: pairing.Look) -> list[float]:
+    return [
         max(ours - (1 + PLACED_SHARE) * theirs, -SOONER_MS)
         for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)
     ]
-    usual = [ms for ms, is_usual in zip(later, look.are_usual, strict=True) if is_usual]
-    return statistics.fmean(usual or later), max(later)
 
 
 def _chance(values: list[float]) -> float:

@@ -120,9 +120,8 @@ def verify(
         facts |= bench.weight_facts()
         times_weighed = bench.times_weighed
         check(bench.read_outputs(bench.reference), each.outputs, facts)
-        if (
-            bench.times_weighed != times_weighed
-        ):  # the reference ran meanwhile, on inputs in the first set's place
+        if bench.times_weighed != times_weighed:
+            # The reference ran meanwhile, on inputs in the first set's place.
             ran = []
             bench.put(0, partial(bench.source.draw, *drawn[0]), secretly=True)
     return look if look.reference_ms else None

@@ -110,7 +110,7 @@ def _trial(hearing: Hearing, distribution: str, seed: int) -> None:
             Status.REJECTED, "InputChanged", "forward changed its inputs", {"violation": "input", **facts}
         )
     bench.scramble(side)
-    hearing.ask(Op.DELIVER, index=0, offsets=bench.output_offsets)
+    side.deliver(0, bench.output_offsets, hearing.left_s())
     check_values(hearing, expected, bench.read_outputs(side), distribution, facts)
 
 
@@ -130,9 +130,8 @@ def check_values(
         result = compare.compare(right, given, tolerance)
         scale = 1.0
         if not result.passes:
-            if (
-                not is_kept
-            ):  # to weigh rounding the reference runs again, and gives other outputs in their place
+            if not is_kept:
+                # To weigh rounding the reference runs again, and gives other outputs in their place.
                 expected, is_kept = [tensor.clone() for tensor in expected], True
             for seed in (None, facts["seed"]):
                 scale = max(1.0, compare.FLOOR_FACTOR * rounding.floor(bench, distribution, seed))

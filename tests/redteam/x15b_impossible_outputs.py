@@ -7,7 +7,7 @@ from kernelbench.frames import Channel
 
 
 def answer(self, reply):
-    leaf = struct.pack("<BBBBq16q", 0, 0, 3, 0, 16, *([-1, 1 << 62] * 8))
+    leaf = struct.pack("<BBBBq16q16s", 0, 0, 3, 0, 16, *([-1, 1 << 62] * 8), bytes(range(16)))
     body = struct.pack("<dqII", float("inf"), -1, 1, 1) + leaf + b"t"
     self._sock.sendall(struct.pack("<IIQ", 100, len(body), self._sequence) + body)
 
