@@ -83,15 +83,19 @@ LAZY = WHOLE_MS - CALL_MS
             lambda at, rng: (CALL_MS / 2 if at < 6 else CALL_MS, [LAZY] * 2),
             id="with lower claims where looks are certain",
         ),
+        pytest.param(
+            lambda at, rng: (CALL_MS, [LAZY] * 2) if at >= 8 else (WHOLE_MS, [0.0] * 2),
+            id="once looks are certain no more",
+        ),
     ],
 )
-def test_work_put_off_earns_nothing_however_it_is_spread(put_off):
+@pytest.mark.parametrize("rounds_a_draw", [4, ROUNDS])
+def test_work_put_off_earns_nothing_however_it_is_spread(put_off, rounds_a_draw):
     rng = random.Random(2)
     gains = []
     for _ in range(40):
         rounds = [
-            a_round(claim_ms, late_ms, rng=rng)
-            for claim_ms, late_ms in (put_off(at, rng) for at in range(ROUNDS))
+            replace(a_round(*put_off(at, rng), rng=rng), draw=at // rounds_a_draw) for at in range(ROUNDS)
         ]
         found = charged(rounds)
         gains.append(0.0 if found.suspicion else gain(found))

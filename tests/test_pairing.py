@@ -12,8 +12,10 @@ from kernelbench.pairing import (
     MIN_ROUNDS,
     SECOND_MS,
     SECOND_SHARE,
+    Look,
     Part,
     Round,
+    at_best,
     is_tight,
     median_interval,
     oracle_ms,
@@ -148,3 +150,48 @@ def test_the_reference_runs_inputs_that_the_candidate_runs_in_the_same_part(
 def test_a_reference_as_fast_as_the_candidate_runs_every_call_in_the_same_order():
     for part in parts(9, 9, 4, random.Random(3)):
         assert part.reference == part.candidate
+
+
+def drawn(*speeds, rng=None, noise=0.001, each=4):
+    """Rounds of some draws of memory: the reference's and the candidate's milliseconds in each."""
+    rng = rng or random.Random(5)
+
+    def jitter():
+        return 1 + rng.gauss(0, noise)
+
+    return [
+        Round(
+            reference_ms=theirs * jitter(),
+            candidate_ms=ours * jitter(),
+            candidate_wall_ms=ours,
+            overhead_ms=0.0,
+            draw=draw,
+            look=Look(candidate_ms=[0.1], reference_ms=[0.1], are_usual=[True]),
+        )
+        for draw, (theirs, ours) in enumerate(speeds)
+        for _ in range(each)
+    ]
+
+
+def test_where_memory_lies_decides_nothing_whichever_side_is_unlucky():
+    unlucky = [(6.4, 4.9)] * 9 + [(4.9, 4.9)] + [(4.9, 6.4)] * 2
+    assert speedup(drawn(*unlucky))[0] > 1.2
+    assert speedup(at_best(drawn(*unlucky)))[0] == pytest.approx(1.0, abs=0.003)
+    assert speedup(at_best(drawn(*[(ours, theirs) for theirs, ours in unlucky])))[0] == pytest.approx(
+        1.0, abs=0.003
+    )
+
+
+def test_speeds_that_both_sides_share_or_that_merely_scatter_are_left_as_they_are():
+    shared = drawn((3.0, 3.0), (4.2, 4.2), (3.1, 3.1), (3.9, 3.9))
+    assert at_best(shared) == shared
+    rng = random.Random(6)
+    scattered = drawn(*[(3.0 * (1 + rng.gauss(0, 0.03)), 3.0) for _ in range(20)], noise=0.05)
+    assert at_best(scattered) == scattered
+
+
+def test_draws_that_nobody_looked_at_do_not_replace_the_others():
+    rounds = drawn((4.0, 4.0), (4.0, 4.0), (4.0, 4.0), (4.0, 2.0), (4.0, 2.0))
+    assert speedup(at_best(rounds))[0] == pytest.approx(2.0, abs=0.01)
+    unseen = [replace(r, look=None) if r.draw > 2 else r for r in rounds]
+    assert at_best(unseen) == unseen

@@ -54,7 +54,7 @@ class Bench:
         self.variant = "plain"
         self.table: list[list[Any]] = []
         self.writing_bias_ms = 0.0
-        self.has_device_alone = True
+        self.has_device_alone: bool | None = None
         self._tiny = torch.zeros(1, device=self.device)
         try:
             self._prepare()
@@ -244,6 +244,11 @@ class Bench:
         if self.device == "cuda":
             torch.cuda.synchronize()
 
+    def survey(self) -> None:
+        """See what of the device is others', and how long writing takes, while no kernel is loaded."""
+        self.has_device_alone = batches.falls_quiet(self)
+        self.writing_bias_ms = batches.writing_bias(self, self.calls)
+
     def touch_device(self) -> float:
         """Do next to nothing on the device; seconds until it is done."""
         if self.device != "cuda":
@@ -288,7 +293,6 @@ class Bench:
             for at in range(self.calls):
                 self.put(at, lambda: self.source.draw(secrets.randbits(60)))
             self.alone_ms = min(batches.measure_alone(self))
-        self.writing_bias_ms = batches.writing_bias(self, self.calls)
 
     def _reference_aliases(self, seed: int) -> bool:
         """Whether the reference's outputs are its inputs' memory: whether they change when the inputs do.

@@ -165,7 +165,7 @@ def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, lef
         return False
     if min(r.candidate_ms for r in found.rounds) <= 0:
         return spent_s > budget_s
-    return pairing.is_tight(found.rounds, LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH)
+    return pairing.is_tight(found.counted, LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH)
 
 
 def _deal(
@@ -214,6 +214,7 @@ def _deal(
                 spent[False],
                 bias_ms=bench.writing_bias_ms,
                 reference_first=pair[0].trusted,
+                draw=found.deals // DEALS_A_DRAW[bench.device],
                 look=look,
             )
         )

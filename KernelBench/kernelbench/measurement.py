@@ -35,26 +35,29 @@ class Measurement:
     suspicion: tuple[str, str] | None = None
 
     @property
+    def counted(self) -> list[pairing.Round]:
+        """The rounds that count: those in which memory lay well, where that matters."""
+        return pairing.at_best(self.rounds)
+
+    @property
     def claimed_ms(self) -> float:
         """The candidate's milliseconds a call by its own clock."""
-        return statistics.median(r.candidate_ms for r in self.rounds)
+        return statistics.median(r.candidate_ms for r in self.counted)
 
     @property
     def oracle_ms(self) -> float:
         """The candidate's milliseconds a call by the oracle's clock."""
-        return max(pairing.oracle_ms(self.rounds), 1e-6)
+        return max(pairing.oracle_ms(self.counted), 1e-6)
 
     def fields(self) -> dict[str, Any]:
         """The row's fields.
 
         Where work was put off no round counts as faster than the middle one with it: not all put off as much.
         """
-        factor = self._correction()
-        borne_out = [r.candidate_ms * factor if factor else self.oracle_ms for r in self.rounds]
+        rounds, factor = self.counted, self._correction()
+        borne_out = [r.candidate_ms * factor if factor else self.oracle_ms for r in rounds]
         least = statistics.median(borne_out) + self.deferred_ms if self.deferred_ms else 0.0
-        counted = [
-            replace(r, candidate_ms=max(ms, least)) for r, ms in zip(self.rounds, borne_out, strict=True)
-        ]
+        counted = [replace(r, candidate_ms=max(ms, least)) for r, ms in zip(rounds, borne_out, strict=True)]
         ratio, interval = pairing.speedup(counted)
         return {
             "runtime_ms": pairing.timing([r.candidate_ms for r in counted]),

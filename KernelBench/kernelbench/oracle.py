@@ -8,15 +8,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from kernelbench import compat_judge, memory
-from kernelbench.batches import falls_quiet
 from kernelbench.bench import Bench
 from kernelbench.frames import Op
 from kernelbench.jobs import Job, Settings, unmeasured_row
@@ -30,6 +30,9 @@ WARM_S = 60.0
 WARM_TRIES = 2
 TRIES = 2
 RETIRE_AT_ONCE_GB = 20.0
+STANDING_BY = 2
+"""So many processes for the next kernels stand by: to open a device can take as long as to judge a kernel."""
+
 COMPILING = "torch.compile"
 _log = logging.getLogger(__name__)
 
@@ -93,7 +96,7 @@ class Standby:
 
 
 class Oracle:
-    """What is kept from job to job: the zygote, the references' process and bench, and the next candidate's.
+    """What is kept from job to job: the zygote, the references' process and bench, and the next candidates'.
 
     A candidate's process judges one kernel. The references' is kept, since opening a device costs as much as
     judging; it forgets all it held before it loads the next, and timing begins with no memory cached.
@@ -104,17 +107,17 @@ class Oracle:
         self.zygote = zygote
         self.fallback = settings.device == "cuda" and not handles_can_be_shared()
         self._bench: Bench | None = None
-        self._candidate: Standby | None = None
+        self._candidates: deque[Standby] = deque()
         self._reference: Standby | None = None
         self._endings: list[threading.Thread] = []
         self.walls: tuple[str, ...] = ()
 
-    def judge(self, job: Job, needs: Needs, upcoming: Needs | None = None) -> Row:
+    def judge(self, job: Job, needs: Needs, upcoming: Sequence[Needs] = ()) -> Row:
         """Judge one job; a fault of the reference's is an infra_error row.
 
-        `upcoming` is what the kernel after this one will need. Where the reference fails, everything is tried
-        once more with new processes; where it fails beside the candidate again and runs without it, that is
-        the candidate's doing.
+        `upcoming` is what the kernels after this one will need, in turn. Where the reference fails, all
+        is tried once more with new processes; where it fails beside the candidate again and runs without it,
+        that is the candidate's doing.
         """
         for _ in range(TRIES):
             try:
@@ -128,7 +131,7 @@ class Oracle:
             message = f"with this kernel on the device the reference does not run: {message}"
         return unmeasured_row(job, status, Failure(name="ReferenceFailed", message=message[:8000]))
 
-    def _judge_once(self, job: Job, needs: Needs, upcoming: Needs | None) -> Row:
+    def _judge_once(self, job: Job, needs: Needs, upcoming: Sequence[Needs]) -> Row:
         process: RunnerProcess | None = None
         try:
             started = time.monotonic()
@@ -136,7 +139,8 @@ class Oracle:
             bench = self._prepare_bench(job.problem)
             _log.debug("%s bench %.3f s, %d calls", job.key, time.monotonic() - started, bench.calls)
             process = self._take_candidate(needs)
-            self._prepare_candidate(upcoming or Needs())
+            self._survey(bench)
+            self._prepare_candidates(upcoming or [Needs()])
             self.walls = self.walls or process.walls()
             rules = compat_judge.hear if self.settings.profile == "compat" else None
             row = judge(bench, job, process, self._quiet, rules)
@@ -160,33 +164,44 @@ class Oracle:
     def close(self) -> None:
         """End what is kept."""
         self._join_endings()
-        self._drop_candidate()
+        self._drop_candidates()
         self._drop_bench()
 
     def _prepare_compiler(self, needs: Needs) -> None:
         """Load torch's compiler where all later processes start: in each of them it would take seconds."""
         if needs.compiler and not self.zygote.has_compiler:
             self.zygote.load_compiler()
-            self._drop_candidate()
+            self._drop_candidates()
 
-    def _prepare_candidate(self, needs: Needs) -> None:
-        if self._candidate is None:
-            confined = "isolation" not in self.settings.switched_off
-            self._candidate = Standby(self.zygote, confined=confined, needs=needs)
+    def _prepare_candidates(self, upcoming: Sequence[Needs]) -> None:
+        """Have processes stand by for the next kernels, in their order."""
+        wanted = list(upcoming[:STANDING_BY])
+        if [each.needs for each in self._candidates] != wanted[: len(self._candidates)]:
+            self._drop_candidates()
+        confined = "isolation" not in self.settings.switched_off
+        for needs in wanted[len(self._candidates) :]:
+            self._candidates.append(Standby(self.zygote, confined=confined, needs=needs))
 
-    def _drop_candidate(self) -> None:
-        if self._candidate is not None:
-            self._candidate.end()
-            self._candidate = None
+    def _drop_candidates(self) -> None:
+        while self._candidates:
+            self._candidates.pop().end()
 
     def _take_candidate(self, needs: Needs) -> RunnerProcess:
-        if self._candidate is not None and self._candidate.needs != needs:
-            self._drop_candidate()
-        self._prepare_candidate(needs)
-        if self._candidate is None:
-            raise RuntimeError("no process stands by")
-        process, self._candidate = self._candidate.await_warm(), None
+        if not self._candidates or self._candidates[0].needs != needs:
+            self._drop_candidates()
+            self._prepare_candidates([needs])
+        process = self._candidates[0].await_warm()
+        self._candidates.popleft()
         return process
+
+    def _survey(self, bench: Bench) -> None:
+        """Let a new bench see what it finds on the device while everything else of ours is off it."""
+        if bench.has_device_alone is not None:
+            return
+        with self._quiet():
+            bench.survey()
+        if not bench.has_device_alone:
+            _log.warning("somebody else uses the device: lateness is judged less strictly")
 
     def _retire(self, process: RunnerProcess, device_memory_gb: float) -> None:
         """End a process: beside the preparations for the next, unless it holds memory that those need."""
@@ -198,9 +213,11 @@ class Oracle:
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
-        """Keep everything else of ours off the device: the last processes are gone, the next is stopped."""
+        """Keep everything else of ours off the device: the last processes are gone, the next are stopped."""
         self._join_endings()
-        with self._candidate.paused() if self._candidate else nullcontext():
+        with ExitStack() as stack:
+            for standby in self._candidates:
+                stack.enter_context(standby.paused())
             yield
 
     def _join_endings(self) -> None:
@@ -216,10 +233,6 @@ class Oracle:
         self._reference = self._reference or Standby(self.zygote, confined=False)
         reference = self._reference.await_warm()
         self._bench = Bench(problem, self.settings, reference, fallback=self.fallback)
-        with self._quiet():
-            self._bench.has_device_alone = falls_quiet(self._bench)
-        if not self._bench.has_device_alone:
-            _log.warning("somebody else uses the device: lateness is judged less strictly")
         return self._bench
 
     def _drop_bench(self) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from kernelbench.rows import Timing
@@ -19,6 +20,9 @@ MIN_ROUNDS = 6
 
 SECOND_MS, SECOND_SHARE = 0.05, 0.1
 """So much more a batch, and by this share, the reference may take around its calls where it goes second."""
+
+APART_SHARE, APART_TIMES = 0.02, 15
+"""Two draws of memory are apart by more than this share and so many times the scatter within one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,8 @@ class Round:
     """Milliseconds a call of both sides on the same inputs: by their own clocks, and by the oracle's as well.
 
     `overhead_ms` is what a round trip and the writing of inputs add to the latter, a call of the candidate's,
-    who makes `calls`. A `look` says how outputs were delivered, where any were looked at.
+    who makes `calls`. `draw` counts how often memory was taken anew. A `look` says how outputs were
+    delivered, where any were looked at.
     """
 
     reference_ms: float
@@ -47,6 +52,7 @@ class Round:
     overhead_ms: float
     calls: int = 1
     reference_first: bool = True
+    draw: int = 0
     look: Look | None = None
 
 
@@ -79,6 +85,7 @@ def round_of(
     *,
     bias_ms: float,
     reference_first: bool,
+    draw: int = 0,
     look: Look | None = None,
 ) -> Round:
     """What both sides' batches gave, each in milliseconds by the oracle's clock and by the side's own.
@@ -92,6 +99,7 @@ def round_of(
         overhead_ms=(reference[0] - reference[1]) / len(part.candidate) + bias_ms,
         calls=len(part.candidate),
         reference_first=reference_first,
+        draw=draw,
         look=look,
     )
 
@@ -102,33 +110,88 @@ def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:
     return statistics.median(ratios), median_interval(ratios)
 
 
+def at_best(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds that count, with the reference's times as they are where its memory lies well.
+
+    Where large blocks lie gives some kernels two speeds, for as long as they lie there. Where the ratio shows
+    that, rounds count in which the candidate's memory lay well; all do where too few of those were looked at.
+    """
+    if min(r.candidate_ms for r in rounds) <= 0 or not _lie_apart(rounds):
+        return list(rounds)
+    ours, theirs = _levels(rounds, _candidate_ms), _levels(rounds, _reference_ms)
+    counted = [r for r in rounds if r.draw in ours.well]
+    if sum(r.look is not None for r in counted) < MIN_ROUNDS:
+        counted = list(rounds)
+    best = statistics.median(theirs.by_draw[draw] for draw in theirs.well)
+    return [
+        r
+        if r.draw in theirs.well
+        else replace(r, reference_ms=r.reference_ms * best / theirs.by_draw[r.draw])
+        for r in counted
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Levels:
+    """The median of each draw of memory; those draws lie `well` whose median is near the least."""
+
+    by_draw: dict[int, float]
+    well: set[int]
+
+
+def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> _Levels:
+    values: dict[int, list[float]] = {}
+    for r in rounds:
+        values.setdefault(r.draw, []).append(value(r))
+    by_draw = {draw: statistics.median(some) for draw, some in values.items()}
+    scatter = statistics.median(abs(value(r) / by_draw[r.draw] - 1) for r in rounds)
+    most = min(by_draw.values()) * (1 + APART_SHARE + APART_TIMES * scatter)
+    return _Levels(by_draw=by_draw, well={draw for draw, level in by_draw.items() if level <= most})
+
+
+def _lie_apart(rounds: Sequence[Round]) -> bool:
+    """Whether the ratio changes with the draws of memory, far beyond what it scatters within one."""
+    levels = _levels(rounds, lambda r: r.reference_ms / r.candidate_ms)
+    return len(levels.well) < len(levels.by_draw)
+
+
+def _candidate_ms(r: Round) -> float:
+    return r.candidate_ms
+
+
+def _reference_ms(r: Round) -> float:
+    return r.reference_ms
+
+
 def oracle_ms(rounds: Sequence[Round]) -> float:
     """The candidate's milliseconds a call by the oracle's clock.
 
-    The overhead is known from the reference, whose own clock is trusted: from rounds of as many calls in
-    which it had the candidate's place, since the second batch finds the device otherwise than the first.
+    The overhead is the reference's in the same round, whose own clock is trusted and whose inputs came from
+    the same places; the median, in which rounds that either side began weigh the same.
     """
-    places = {(r.calls, r.reference_first) for r in rounds}
-    overhead = {
-        (calls, is_second): _overhead_ms([r for r in rounds if r.calls == calls], is_second=is_second)
-        for calls, is_second in places
-    }
-    return statistics.median(r.candidate_wall_ms - overhead[r.calls, r.reference_first] for r in rounds)
+    count = Counter(r.reference_first for r in rounds)
+    found = sorted(
+        (r.candidate_wall_ms - _overhead_ms(r, rounds), 1 / count[r.reference_first]) for r in rounds
+    )
+    left = sum(weight for _, weight in found) / 2
+    for at, (milliseconds, weight) in enumerate(found):
+        left -= weight
+        if abs(left) < 1e-9:
+            return (milliseconds + found[at + 1][0]) / 2
+        if left < 0:
+            return milliseconds
+    raise ValueError("there are no rounds")
 
 
-def _overhead_ms(rounds: Sequence[Round], *, is_second: bool) -> float:
-    """What a round trip adds in one place of a round; in the second not much more than in the first.
+def _overhead_ms(each: Round, rounds: Sequence[Round]) -> float:
+    """What a round trip added; where the reference went second not much more than where it went first.
 
     There the candidate went before: what it leaves on the device may slow what runs right after it.
     """
-    first = [r.overhead_ms for r in rounds if r.reference_first]
-    second = [r.overhead_ms for r in rounds if not r.reference_first]
-    if not first or not second:
-        return statistics.median(first or second)
-    if not is_second:
-        return statistics.median(first)
-    most = (1 + SECOND_SHARE) * statistics.median(first) + SECOND_MS / rounds[0].calls
-    return min(statistics.median(second), most)
+    first = [r.overhead_ms for r in rounds if r.reference_first and r.calls == each.calls]
+    if each.reference_first or not first:
+        return each.overhead_ms
+    return min(each.overhead_ms, (1 + SECOND_SHARE) * statistics.median(first) + SECOND_MS / each.calls)
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:

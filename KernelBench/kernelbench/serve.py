@@ -55,7 +55,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
         import torch
 
         from kernelbench.environment import describe_device
-        from kernelbench.oracle import Needs, Oracle
+        from kernelbench.oracle import STANDING_BY, Needs, Oracle
 
         if settings.device == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -70,8 +70,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
         inbox = _Inbox(requests)
         while (data := inbox.take()) is not None:
             job = job_from_json(data)
-            following = inbox.peek()
-            upcoming = needs(following) if following else None
+            upcoming = [needs(following) for following in inbox.peek(STANDING_BY)]
             row = oracle.judge(job, needs(data), upcoming)
             environment = describe_device(settings.device, oracle.walls, shared=not oracle.fallback)
             answers.write(json.dumps({"row": row.to_json(), "environment": asdict(environment)}) + "\n")
@@ -80,7 +79,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
 
 
 class _Inbox:
-    """Jobs as they arrive, so that the next one is known while the current one is judged."""
+    """Jobs as they arrive, so that the next ones are known while the current one is judged."""
 
     def __init__(self, requests: IO[str]) -> None:
         self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -90,10 +89,10 @@ class _Inbox:
         """Wait for the next job; None at the end."""
         return self._queue.get()
 
-    def peek(self) -> dict[str, Any] | None:
-        """The job after, where it has already arrived."""
+    def peek(self, count: int) -> list[dict[str, Any]]:
+        """The jobs after, so many at most, as far as they have arrived."""
         with self._queue.mutex:
-            return self._queue.queue[0] if self._queue.queue else None
+            return [data for data in list(self._queue.queue)[:count] if data is not None]
 
     def _read(self, requests: IO[str]) -> None:
         for line in requests:

@@ -44,7 +44,7 @@ def charge_deferred(found: Measurement) -> None:
     reference, than all claim. How far chance goes the reference's deliveries say. Where few looks were late,
     and the difference is large all the same, a person should look.
     """
-    looks = [(r, r.look) for r in found.rounds if r.look]
+    looks = [(r, r.look) for r in found.counted if r.look]
     if len(looks) < pairing.MIN_ROUNDS:
         return
     as_a_whole = [(_latest_ms(look) - LATE_MS) / r.calls for r, look in looks]
@@ -75,12 +75,12 @@ def _more_than_claimed_ms(found: Measurement, late: list[float]) -> float:
 
     Beside the reference, whose speed may differ from round to round.
     """
-    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in found.rounds)
-    looked_at = [r for r in found.rounds if r.look]
+    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in found.counted)
+    looked_at = [r for r in found.counted if r.look]
     charged = statistics.median(
         (r.candidate_ms + ms) / r.reference_ms for r, ms in zip(looked_at, late, strict=True)
     )
-    return (charged - claimed) * statistics.median(r.reference_ms for r in found.rounds)
+    return (charged - claimed) * statistics.median(r.reference_ms for r in found.counted)
 
 
 def _usual_lateness_ms(look: pairing.Look) -> float:

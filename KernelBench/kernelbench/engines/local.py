@@ -25,6 +25,9 @@ from kernelbench.serve import environment_from_json, job_to_json
 PREPARATION_S = 600.0
 """Seconds that the oracle may take beyond the candidate's own time: for the reference, warming up."""
 
+HELD = 3
+"""An oracle has so many jobs: the one that it judges, and those whose processes stand by."""
+
 
 class LocalEngine:
     """Judge on this machine's devices. `gpus` are device indices; all of them by default."""
@@ -212,7 +215,7 @@ def _serve(
 
 
 class _Attendant:
-    """Feeds one oracle, which knows the next job too. A lost oracle is replaced, its job tried twice."""
+    """Feeds one oracle, which knows the next jobs too. A lost oracle is replaced, its job tried twice."""
 
     def __init__(self, device: str, cores: Sequence[int], work: _Work, settings: Settings) -> None:
         self._device, self._cores, self._work, self._settings = device, cores, work, settings
@@ -234,7 +237,7 @@ class _Attendant:
                 self._oracle.close()
 
     def _fill(self) -> bool:
-        while len(self._held) < 2:
+        while len(self._held) < HELD:
             problem = self._held[-1][0].problem.sha256 if self._held else ""
             taken = self._work.take(problem, wait=not self._held)
             if taken is None:
