@@ -5,8 +5,8 @@
 Each step is a command of this repository. A GPU takes the first step that nobody has done, with its share of
 the processor cores to itself; a step is stopped when the time is up, and the next run continues it from what
 it left. `steps.jsonl` says what ran, where and how long; what each printed lies beside it.
-`kbl record` takes the work files from `evaluations/`; `benchmarks/redteam.py --only none --write` and
-`benchmarks/evaluator.py --runs` make their reports from the rest.
+`kbl record` takes the work files from `evaluations/` and `part-*/`; `benchmarks/redteam.py --only none
+--write` and `benchmarks/evaluator.py --runs` make their reports from the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,16 +31,21 @@ from kernelbench.devices import device_names  # noqa: E402
 from kernelbench.figures import gpu_model  # noqa: E402
 
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
+PROBLEMS = [f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(1, count + 1)]
+PARTS = 8
+"""An entry that takes hours is judged in so many parts, so that several GPUs share it."""
+
 STOP_S = 15.0
 """A step that is stopped may take this long to write what it has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A command, and how it is called in the record."""
+    """A command, how it is called in the record, and the step that must be done before it."""
 
     name: str
     command: Sequence[str]
+    after: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,43 +60,47 @@ class Taken:
 
 
 def steps(work: Path) -> list[Step]:
-    """What there is to do, the most telling first; an audit needs the evaluation before it done."""
+    """What there is to do, the most telling first."""
     gpu = gpu_model(next(iter(device_names()), ""))
 
-    def evaluate(entry: str, folder: str = "evaluations") -> Step:
+    def evaluate(entry: str, folder: str = "evaluations", only: str = "") -> Step:
         path = f"submissions/{entry}.json"
         name = entry if folder == "evaluations" else f"{entry}-{folder}"
         arguments = ["--device", "cuda", "--data", str(work / "none"), "--work", str(work / folder)]
+        arguments += ["--only", only] if only else []
         return Step(name=name, command=[*KBL, "evaluate", path, *arguments])
+
+    def in_parts(entry: str) -> list[Step]:
+        return [evaluate(entry, f"part-{at}", ",".join(PROBLEMS[at::PARTS])) for at in range(PARTS)]
 
     def audit(entry: str) -> Step:
         result = work / "evaluations" / gpu / f"{entry}.json"
         found = str(work / f"audit-{entry}.json")
-        return Step(name=f"audit-{entry}", command=[*KBL, "audit", str(result), "--out", found])
+        return Step(name=f"audit-{entry}", command=[*KBL, "audit", str(result), "--out", found], after=entry)
 
     def script(name: str, *arguments: str) -> Step:
         return Step(name=name, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
 
     return [
+        evaluate("pytorch-eager"),
+        evaluate("pytorch-eager", "again"),
+        script("redteam", "--device", "cuda", "--layers", "--overhead", "--out", str(work / "redteam")),
+        evaluate("founders-cuda"),
+        evaluate("founders-triton"),
         Step(
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
         ),
-        script("redteam", "--device", "cuda", "--layers", "--overhead", "--out", str(work / "redteam")),
-        evaluate("pytorch-eager"),
-        evaluate("pytorch-eager", "again"),
-        evaluate("founders-cuda"),
-        evaluate("founders-triton"),
         script("prompt_examples", "--out", str(work / "prompt_examples.json")),
         evaluate("first-light"),
+        audit("founders-cuda"),
+        audit("founders-triton"),
         Step(
             name="certify",
             command=[*KBL, "certify", "--device", "cuda", "--out", str(work / "certificates.json")],
         ),
-        evaluate("torch-compile"),
-        audit("founders-triton"),
-        audit("founders-cuda"),
-        evaluate("torch-compile-max-autotune"),
+        *in_parts("torch-compile"),
+        *in_parts("torch-compile-max-autotune"),
     ]
 
 
@@ -103,7 +112,7 @@ def main() -> int:
     wanted = [
         step for step in steps(options.work) if not options.only or step.name in options.only.split(",")
     ]
-    left = iter([step for step in wanted if step.name not in record.done()])
+    left = [step for step in wanted if step.name not in record.done()]
     gpus = options.gpus.split(",")
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // len(gpus)
@@ -147,13 +156,15 @@ class Place:
 
 
 def _work_through(
-    left: Iterator[Step], turn: threading.Lock, place: Place, record: Record, deadline: float
+    left: list[Step], turn: threading.Lock, place: Place, record: Record, deadline: float
 ) -> None:
     while time.monotonic() < deadline:
         with turn:
-            step = next(left, None)
-        if step is None:
-            return
+            done = record.done()
+            step = next((step for step in left if not step.after or step.after in done), None)
+            if step is None:
+                return
+            left.remove(step)
         record.add(_take(step, place, deadline))
 
 
