@@ -116,6 +116,7 @@ def figures(
         "self_speedup_geomean": math.exp(math.fsum(map(math.log, speedups)) / len(timed)) if timed else None,
         "self_speedup_share_within_1pct": _within(speedups, 0.01) / count,
         "self_speedup_worst": max(speedups, key=lambda s: abs(math.log(s)), default=None),
+        "interval_holds_1_share": sum(map(_holds_one, timed)) / count,
         "clocks_compared": len(clocked),
         "clocks_share_within_2pct": _share((row.clock_disagreement or 0.0) <= 0.02 for row in clocked),
         "rerun_share_within_1pct": _within(_changes(first, again), 0.01) / count if again else None,
@@ -135,6 +136,7 @@ def table(report: Mapping[str, Any]) -> str:
         met = "?" if value is None else "yes" if goal.is_met(value) else "NO"
         lines.append([goal.name, value, str(goal), met])
     lines.append(["judging_seconds_per_kernel", report["judging_seconds_per_kernel"], "", ""])
+    lines.append(["interval_holds_1_share", report["interval_holds_1_share"], "", ""])
     lines.append(["single_build_seconds", report["single_build_seconds"], "", ""])
     head = f"{report['gpu']}: {report['problems']} problems, {report['statuses']}"
     return f"{head}\n{tabulate(lines, headers=['figure', 'value', 'goal', 'met'], floatfmt='.4f')}"
@@ -145,6 +147,12 @@ def dump(report: Mapping[str, Any]) -> str:
     rows = ",\n".join(f"  {json.dumps(row)}" for row in report["rows"])
     head = json.dumps({name: value for name, value in report.items() if name != "rows"}, indent=1)
     return f'{head[:-2]},\n "rows": [\n{rows}\n ]\n}}\n'
+
+
+def _holds_one(row: Row) -> bool:
+    """Whether the interval holds what a copy's speedup is."""
+    low, high = row.speedup_ci95 or (0.0, 0.0)
+    return low <= 1 <= high
 
 
 def _within(values: Iterable[float], distance: float) -> int:
