@@ -3,11 +3,12 @@
 import random
 import statistics
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from kernelbench.measurement import Measurement
 from kernelbench.pairing import Look, Round
-from kernelbench.suspicions import charge_deferred
+from kernelbench.suspicions import charge_deferred, judge_clocks
 
 ROUNDS = 16
 CALL_MS = 0.3
@@ -133,3 +134,18 @@ def test_a_kernel_that_slows_down_without_being_late_is_nobodys_concern():
 def test_a_few_looks_are_no_ground_for_a_charge():
     rng = random.Random(5)
     assert charged([a_round(CALL_MS, [LAZY] * 2, rng=rng) for _ in range(5)]).labels == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_to_work_where_looks_are_certain_and_claim_less_there_too_is_seen(seed):
+    rng = random.Random(seed)
+    rounds = []
+    for at in range(12):
+        is_lazy = at >= 5
+        each = a_round(CALL_MS, [8 * LAZY * is_lazy, 0.0], rng=rng)
+        is_looked_at = at < 6 or rng.random() < 0.5
+        wall_ms = CALL_MS if is_lazy else WHOLE_MS
+        rounds.append(replace(each, candidate_wall_ms=wall_ms, look=each.look if is_looked_at else None))
+    found = charged(rounds)
+    judge_clocks(SimpleNamespace(device="cuda"), found)
+    assert found.suspicion or gain(found) < 1.1

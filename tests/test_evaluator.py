@@ -67,6 +67,15 @@ def test_death_in_a_timed_batch_is_a_runtime_error(timed):
     assert "exit code 3" in row.failure.message
 
 
+def test_a_claim_that_no_batch_can_take_is_refused_and_the_next_kernel_is_judged():
+    claims = kernel(
+        head="from kernelbench import runner\nrunner.batch_clock = lambda device, run: (run(), 1.7e308)"
+    )
+    rows = judge(jobs_of(claims, RIGHT))
+    assert (rows[0].status, rows[0].failure.name) == ("rejected", "ProtocolViolation")
+    assert rows[1].status == "correct"
+
+
 def test_a_kernel_that_hangs_is_stopped_and_the_next_is_right():
     endless = kernel("while True: time.sleep(0.1)")
     rows = judge(jobs_of(endless, RIGHT, kernel(head="time.sleep(1000)"), RIGHT), timeout_s=5, measure=False)

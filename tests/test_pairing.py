@@ -195,3 +195,19 @@ def test_draws_that_nobody_looked_at_do_not_replace_the_others():
     assert speedup(at_best(rounds))[0] == pytest.approx(2.0, abs=0.01)
     unseen = [replace(r, look=None) if r.draw > 2 else r for r in rounds]
     assert at_best(unseen) == unseen
+
+
+def test_where_all_rounds_count_the_reference_is_not_timed_at_its_best_alone():
+    rounds = drawn((4.9, 4.9), (4.9, 6.4), (6.4, 6.4), (6.4, 6.4), (6.4, 6.4))
+    assert at_best(rounds) == rounds
+
+
+@pytest.mark.parametrize("blur", ["one claim of nothing", "claims at random"])
+def test_claims_cannot_keep_the_reference_s_luck_in(blur):
+    rng = random.Random(7)
+    rounds = drawn(*[(6.4, 4.9)] * 9, *[(4.9, 4.9)] * 3)
+    if blur == "one claim of nothing":
+        rounds[-1] = replace(rounds[-1], candidate_ms=0.0)
+    else:
+        rounds = [replace(r, candidate_ms=r.candidate_ms * (1 + rng.uniform(-0.1, 0.1))) for r in rounds]
+    assert max(r.reference_ms for r in at_best(rounds)) < 5.0

@@ -132,8 +132,8 @@ class Bench:
         self.reference.deliver(0, self.output_offsets, REFERENCE_TIMEOUT_S)
         return self.read_outputs(self.reference)
 
-    def read_outputs(self, side: Side) -> list[torch.Tensor]:
-        """Give what a side delivered last, row-major: views where it lies so."""
+    def read_outputs(self, side: Side, *, kept: bool = False) -> list[torch.Tensor]:
+        """Give what a side delivered last, row-major: copies if `kept`, else views where it lies so."""
         slot = side.buffers["outputs"]
         slot.refresh()
         self.settle()
@@ -143,7 +143,10 @@ class Bench:
             if len(order) != len(leaf.shape):
                 order = tuple(range(len(leaf.shape)))
             lying = slot.view(offset, getattr(torch, leaf.dtype), tuple(leaf.shape[each] for each in order))
-            found.append(lying.permute(sorted(range(len(order)), key=order.__getitem__)).contiguous())
+            ordered = lying.permute(sorted(range(len(order)), key=order.__getitem__))
+            found.append(
+                ordered.clone(memory_format=torch.contiguous_format) if kept else ordered.contiguous()
+            )
         return found
 
     def tolerance(self, expected: torch.Tensor, distribution: str) -> compare.Tolerance:

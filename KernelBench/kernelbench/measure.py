@@ -163,6 +163,9 @@ def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, lef
         return True
     if deck.unseen and spent_s < budget_s:
         return False
+    well = pairing.well_placed(found.rounds)
+    if len(well) < len(found.rounds) and sum(r.look is not None for r in well) < pairing.MIN_ROUNDS:
+        return False
     if min(r.candidate_ms for r in found.rounds) <= 0:
         return spent_s > budget_s
     return pairing.is_tight(found.counted, LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH)
@@ -188,12 +191,14 @@ def _deal(
         _secret.shuffle(found.order)
     pair = [bench.reference if is_trusted else side for is_trusted in found.order]
     found.order.reverse()
-    looks = sum(r.look is not None for r in found.rounds)
+    looks = sum(r.look is not None for r in pairing.well_placed(found.rounds)) if found.rounds else 0
     sees_all = bool(deck.unseen) or len(parts) == 1 or looks < pairing.MIN_ROUNDS
     looked_at = [sees_all or _secret.random() < LOOKED_AT for _ in parts]
     drawn = _refill(bench, _distributions(bench, deck, parts))
     rounds = []
     for part, is_looked_at in zip(parts, looked_at, strict=True):
+        if found.deals >= MIN_DEALS:  # noise has shown: within a turn a core's speed changes many times
+            choose_core(bench, side)
         kept: list[timed_outputs.Kept] = []
         spent = {}
         for each in pair:

@@ -137,7 +137,10 @@ class Oracle:
             started = time.monotonic()
             self._prepare_compiler(needs)
             bench = self._prepare_bench(job.problem)
-            _log.debug("%s bench %.3f s, %d calls", job.key, time.monotonic() - started, bench.calls)
+            spent_s = time.monotonic() - started
+            _log.debug(
+                "%s bench %.3f s, %d calls, %.5f ms alone", job.key, spent_s, bench.calls, bench.alone_ms
+            )
             process = self._take_candidate(needs)
             self._survey(bench)
             self._prepare_candidates(upcoming or [Needs()])

@@ -9,7 +9,7 @@ import math
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -23,6 +23,9 @@ SECOND_MS, SECOND_SHARE = 0.05, 0.1
 
 APART_SHARE, APART_TIMES = 0.02, 15
 """Two draws of memory are apart by more than this share and so many times the scatter within one."""
+
+BLURRED_TIMES = 3
+"""The ratio's scatter counts no further than so many times the reference's, whose times are trusted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,51 +119,73 @@ def at_best(rounds: Sequence[Round]) -> list[Round]:
     Where large blocks lie gives some kernels two speeds, for as long as they lie there. Where the ratio shows
     that, rounds count in which the candidate's memory lay well; all do where too few of those were looked at.
     """
-    if min(r.candidate_ms for r in rounds) <= 0 or not _lie_apart(rounds):
+    counted = well_placed(rounds)
+    if len(counted) < len(rounds) and sum(r.look is not None for r in counted) < MIN_ROUNDS:
         return list(rounds)
-    ours, theirs = _levels(rounds, _candidate_ms), _levels(rounds, _reference_ms)
-    counted = [r for r in rounds if r.draw in ours.well]
-    if sum(r.look is not None for r in counted) < MIN_ROUNDS:
-        counted = list(rounds)
-    best = statistics.median(theirs.by_draw[draw] for draw in theirs.well)
+    if not _lie_apart(rounds):
+        return counted
+    levels = _levels(rounds, _reference_ms)
+    well = _well(levels, _scatter(rounds, _reference_ms))
+    best = statistics.median(levels[draw] for draw in well)
     return [
-        r
-        if r.draw in theirs.well
-        else replace(r, reference_ms=r.reference_ms * best / theirs.by_draw[r.draw])
+        r if r.draw in well else replace(r, reference_ms=r.reference_ms * best / levels[r.draw])
         for r in counted
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Levels:
-    """The median of each draw of memory; those draws lie `well` whose median is near the least."""
-
-    by_draw: dict[int, float]
-    well: set[int]
-
-
-def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> _Levels:
-    values: dict[int, list[float]] = {}
-    for r in rounds:
-        values.setdefault(r.draw, []).append(value(r))
-    by_draw = {draw: statistics.median(some) for draw, some in values.items()}
-    scatter = statistics.median(abs(value(r) / by_draw[r.draw] - 1) for r in rounds)
-    most = min(by_draw.values()) * (1 + APART_SHARE + APART_TIMES * scatter)
-    return _Levels(by_draw=by_draw, well={draw for draw, level in by_draw.items() if level <= most})
+def well_placed(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds in which the candidate's memory lay well, whether they were looked at or not."""
+    if not _lie_apart(rounds):
+        return list(rounds)
+    scatter = max(_scatter(rounds, _candidate_ms(rounds)), _scatter(rounds, _reference_ms))
+    well = _well(_levels(rounds, _candidate_ms(rounds)), scatter)
+    return [r for r in rounds if r.draw in well]
 
 
 def _lie_apart(rounds: Sequence[Round]) -> bool:
-    """Whether the ratio changes with the draws of memory, far beyond what it scatters within one."""
-    levels = _levels(rounds, lambda r: r.reference_ms / r.candidate_ms)
-    return len(levels.well) < len(levels.by_draw)
+    """Whether the ratio changes with the draws of memory, far beyond what it scatters within one.
+
+    Its scatter counts as far as the reference's own bears it out: the candidate's times are its word.
+    """
+    ours = _candidate_ms(rounds)
+
+    def ratio(r: Round) -> float:
+        return r.reference_ms / max(ours(r), 1e-9)
+
+    scatter = min(_scatter(rounds, ratio), BLURRED_TIMES * _scatter(rounds, _reference_ms))
+    levels = _levels(rounds, ratio)
+    return len(_well(levels, scatter)) < len(levels)
 
 
-def _candidate_ms(r: Round) -> float:
-    return r.candidate_ms
+def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
+    """The median in each draw of memory."""
+    values: dict[int, list[float]] = {}
+    for r in rounds:
+        values.setdefault(r.draw, []).append(value(r))
+    return {draw: statistics.median(some) for draw, some in values.items()}
+
+
+def _scatter(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
+    """How far values lie from the median of their draw, as a share of it."""
+    levels = _levels(rounds, value)
+    return statistics.median(abs(value(r) / levels[r.draw] - 1) for r in rounds)
+
+
+def _well(levels: Mapping[int, float], scatter: float) -> set[int]:
+    """The draws whose level is near the least."""
+    most = min(levels.values()) * (1 + APART_SHARE + APART_TIMES * scatter)
+    return {draw for draw, level in levels.items() if level <= most}
 
 
 def _reference_ms(r: Round) -> float:
     return r.reference_ms
+
+
+def _candidate_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
+    """The candidate's milliseconds by its own clock; by the oracle's where that says nothing in a round."""
+    if min(r.candidate_ms for r in rounds) > 0:
+        return lambda r: r.candidate_ms
+    return lambda r: max(r.candidate_wall_ms - r.overhead_ms, 1e-9)
 
 
 def oracle_ms(rounds: Sequence[Round]) -> float:
@@ -188,10 +213,14 @@ def _overhead_ms(each: Round, rounds: Sequence[Round]) -> float:
 
     There the candidate went before: what it leaves on the device may slow what runs right after it.
     """
-    first = [r.overhead_ms for r in rounds if r.reference_first and r.calls == each.calls]
-    if each.reference_first or not first:
+    if each.reference_first:
         return each.overhead_ms
-    return min(each.overhead_ms, (1 + SECOND_SHARE) * statistics.median(first) + SECOND_MS / each.calls)
+    batches = [(r.calls, r.overhead_ms * r.calls) for r in rounds if r.reference_first]
+    alike = [batch_ms for calls, batch_ms in batches if calls == each.calls]
+    first = alike or [batch_ms for _, batch_ms in batches]
+    if not first:
+        return each.overhead_ms
+    return min(each.overhead_ms, ((1 + SECOND_SHARE) * statistics.median(first) + SECOND_MS) / each.calls)
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -36,7 +36,7 @@ _PACKAGES = Path(__file__).resolve().parent.parent
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.02
 STAYS_AWAKE_S = 0.001
-PROBED_LAUNCHES = 40
+PROBED_LAUNCHES = 16
 CLEARLY = 1.1
 
 

@@ -79,7 +79,7 @@ def collect(
     kept: list[Kept] = []
     for at in chosen:
         took = deliver(bench, side, part.candidate.index(at), left_s())
-        outputs = [tensor.clone() for tensor in bench.read_outputs(side)]
+        outputs = bench.read_outputs(side, kept=True)
         bench.settle()
         if not kept:
             if not bench.mutates and bench.inputs_changed(side, _secret.choice(chosen)):
