@@ -145,7 +145,26 @@ def test_to_work_where_looks_are_certain_and_claim_less_there_too_is_seen(seed):
         each = a_round(CALL_MS, [8 * LAZY * is_lazy, 0.0], rng=rng)
         is_looked_at = at < 6 or rng.random() < 0.5
         wall_ms = CALL_MS if is_lazy else WHOLE_MS
-        rounds.append(replace(each, candidate_wall_ms=wall_ms, look=each.look if is_looked_at else None))
+        look = each.look if is_looked_at else None
+        rounds.append(replace(each, candidate_wall_ms=wall_ms, look=look, reference_first=at % 2 == 0))
     found = charged(rounds)
     judge_clocks(SimpleNamespace(device="cuda"), found)
     assert found.suspicion or gain(found) < 1.1
+
+
+@pytest.mark.parametrize("deals", [6, 8, 12])
+def test_a_core_that_is_slower_where_looks_are_certain_makes_no_clocks_disagree(deals):
+    rng = random.Random(deals)
+    disagree = 0
+    for _ in range(100):
+        rounds = []
+        for at in range(2 * 6 + 4 * (deals - 6)):
+            call_ms = 0.6 if rng.random() < (0.42 if at < 12 else 0.86) else 0.9
+            each = a_round(call_ms, [0.0] * 2, rng=rng)
+            look = each.look if at < 6 or rng.random() < 0.5 else None
+            wall_ms = call_ms + rng.gauss(0, 0.005)
+            rounds.append(replace(each, candidate_wall_ms=wall_ms, look=look, reference_first=at % 2 == 0))
+        found = charged(rounds)
+        judge_clocks(SimpleNamespace(device="cuda"), found)
+        disagree += found.suspicion is not None
+    assert disagree <= 5

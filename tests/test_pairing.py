@@ -211,3 +211,15 @@ def test_claims_cannot_keep_the_reference_s_luck_in(blur):
     else:
         rounds = [replace(r, candidate_ms=r.candidate_ms * (1 + rng.uniform(-0.1, 0.1))) for r in rounds]
     assert max(r.reference_ms for r in at_best(rounds)) < 5.0
+
+
+def test_a_candidate_that_idles_where_the_reference_is_fast_gains_nothing():
+    gains = []
+    for seed in range(100):
+        rng = random.Random(seed)
+        cores = [1.0 if rng.random() < 0.5 else 1.5 for _ in range(14)]
+        idle = drawn(*[(core, 1.0 if core == 1.0 else 0.5) for core in cores], rng=rng, noise=0.0)
+        noisy = [replace(r, reference_ms=r.reference_ms * (1 + rng.gauss(0, 0.05))) for r in idle]
+        honest = [replace(r, candidate_ms=0.5) for r in noisy]
+        gains.append(speedup(at_best(noisy))[0] / speedup(honest)[0])
+    assert statistics.quantiles(gains, n=5)[3] < 1.02

@@ -127,10 +127,11 @@ def at_best(rounds: Sequence[Round]) -> list[Round]:
     levels = _levels(rounds, _reference_ms)
     well = _well(levels, _scatter(rounds, _reference_ms))
     best = statistics.median(levels[draw] for draw in well)
-    return [
-        r if r.draw in well else replace(r, reference_ms=r.reference_ms * best / levels[r.draw])
-        for r in counted
-    ]
+    share = {draw: 1.0 if draw in well else best / level for draw, level in levels.items()}
+    everywhere = statistics.median(r.reference_ms * share[r.draw] for r in rounds)
+    where_counted = statistics.median(r.reference_ms * share[r.draw] for r in counted)
+    most = min(1.0, everywhere / where_counted)  # a candidate must not choose where the reference was slow
+    return [replace(r, reference_ms=r.reference_ms * share[r.draw] * most) for r in counted]
 
 
 def well_placed(rounds: Sequence[Round]) -> list[Round]:

@@ -7,6 +7,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 
 from kernelbench import pairing
 from kernelbench.batches import measure_anew, run_timed
@@ -145,14 +146,22 @@ def judge_single(bench: Bench, side: Side, left_s: Callable[[], float], found: M
 
 
 def judge_clocks(bench: Bench, found: Measurement) -> None:
-    """A claim must not be far below what the oracle's clock says: of all rounds, and of those looked at.
+    """A claim must not be far below what the oracle's clock says: of all rounds, and in those looked at.
 
     Else a kernel could work where looks are certain and put work off elsewhere, with the same claim.
     """
     oracle, claim = found.oracle_ms, found.claimed_ms
-    looked_at = [r for r in found.counted if r.look]
-    if len(looked_at) >= pairing.MIN_ROUNDS:
-        oracle = max(oracle, pairing.oracle_ms(looked_at))
-    if oracle - claim > max(CLOCK_SHARE[bench.device] * oracle, CLOCK_MS[bench.device]):
-        message = f"the oracle's clock says {oracle:.5f} ms a call, the process says {claim:.5f} ms"
+    beyond = max(oracle - claim, _beyond_claims_ms([r for r in found.counted if r.look]))
+    if beyond > max(CLOCK_SHARE[bench.device] * oracle, CLOCK_MS[bench.device]):
+        message = f"the oracle's clock says {claim + beyond:.5f} ms a call, the process says {claim:.5f} ms"
         found.suspicion = ("ClocksDisagree", message)
+
+
+def _beyond_claims_ms(rounds: list[pairing.Round]) -> float:
+    """By how much the oracle's clock is beyond the claim of the same round; 0 where rounds are too few."""
+    begun = sum(r.reference_first for r in rounds)
+    if len(rounds) < pairing.MIN_ROUNDS or not 2 <= begun <= len(rounds) - 2:
+        return 0.0
+    return pairing.oracle_ms(
+        [replace(r, candidate_wall_ms=r.candidate_wall_ms - r.candidate_ms) for r in rounds]
+    )
