@@ -12,10 +12,8 @@ from kernelbench.pairing import (
     MIN_ROUNDS,
     SECOND_MS,
     SECOND_SHARE,
-    Look,
     Part,
     Round,
-    at_best,
     is_tight,
     median_interval,
     oracle_ms,
@@ -150,76 +148,3 @@ def test_the_reference_runs_inputs_that_the_candidate_runs_in_the_same_part(
 def test_a_reference_as_fast_as_the_candidate_runs_every_call_in_the_same_order():
     for part in parts(9, 9, 4, random.Random(3)):
         assert part.reference == part.candidate
-
-
-def drawn(*speeds, rng=None, noise=0.001, each=4):
-    """Rounds of some draws of memory: the reference's and the candidate's milliseconds in each."""
-    rng = rng or random.Random(5)
-
-    def jitter():
-        return 1 + rng.gauss(0, noise)
-
-    return [
-        Round(
-            reference_ms=theirs * jitter(),
-            candidate_ms=ours * jitter(),
-            candidate_wall_ms=ours,
-            overhead_ms=0.0,
-            draw=draw,
-            look=Look(candidate_ms=[0.1], reference_ms=[0.1], are_usual=[True]),
-        )
-        for draw, (theirs, ours) in enumerate(speeds)
-        for _ in range(each)
-    ]
-
-
-def test_where_memory_lies_decides_nothing_whichever_side_is_unlucky():
-    unlucky = [(6.4, 4.9)] * 9 + [(4.9, 4.9)] + [(4.9, 6.4)] * 2
-    assert speedup(drawn(*unlucky))[0] > 1.2
-    assert speedup(at_best(drawn(*unlucky)))[0] == pytest.approx(1.0, abs=0.003)
-    assert speedup(at_best(drawn(*[(ours, theirs) for theirs, ours in unlucky])))[0] == pytest.approx(
-        1.0, abs=0.003
-    )
-
-
-def test_speeds_that_both_sides_share_or_that_merely_scatter_are_left_as_they_are():
-    shared = drawn((3.0, 3.0), (4.2, 4.2), (3.1, 3.1), (3.9, 3.9))
-    assert at_best(shared) == shared
-    rng = random.Random(6)
-    scattered = drawn(*[(3.0 * (1 + rng.gauss(0, 0.03)), 3.0) for _ in range(20)], noise=0.05)
-    assert at_best(scattered) == scattered
-
-
-def test_draws_that_nobody_looked_at_do_not_replace_the_others():
-    rounds = drawn((4.0, 4.0), (4.0, 4.0), (4.0, 4.0), (4.0, 2.0), (4.0, 2.0))
-    assert speedup(at_best(rounds))[0] == pytest.approx(2.0, abs=0.01)
-    unseen = [replace(r, look=None) if r.draw > 2 else r for r in rounds]
-    assert at_best(unseen) == unseen
-
-
-def test_where_all_rounds_count_the_reference_is_not_timed_at_its_best_alone():
-    rounds = drawn((4.9, 4.9), (4.9, 6.4), (6.4, 6.4), (6.4, 6.4), (6.4, 6.4))
-    assert at_best(rounds) == rounds
-
-
-@pytest.mark.parametrize("blur", ["one claim of nothing", "claims at random"])
-def test_claims_cannot_keep_the_reference_s_luck_in(blur):
-    rng = random.Random(7)
-    rounds = drawn(*[(6.4, 4.9)] * 9, *[(4.9, 4.9)] * 3)
-    if blur == "one claim of nothing":
-        rounds[-1] = replace(rounds[-1], candidate_ms=0.0)
-    else:
-        rounds = [replace(r, candidate_ms=r.candidate_ms * (1 + rng.uniform(-0.1, 0.1))) for r in rounds]
-    assert max(r.reference_ms for r in at_best(rounds)) < 5.0
-
-
-def test_a_candidate_that_idles_where_the_reference_is_fast_gains_nothing():
-    gains = []
-    for seed in range(100):
-        rng = random.Random(seed)
-        cores = [1.0 if rng.random() < 0.5 else 1.5 for _ in range(14)]
-        idle = drawn(*[(core, 1.0 if core == 1.0 else 0.5) for core in cores], rng=rng, noise=0.0)
-        noisy = [replace(r, reference_ms=r.reference_ms * (1 + rng.gauss(0, 0.05))) for r in idle]
-        honest = [replace(r, candidate_ms=0.5) for r in noisy]
-        gains.append(speedup(at_best(noisy))[0] / speedup(honest)[0])
-    assert statistics.quantiles(gains, n=5)[3] < 1.02

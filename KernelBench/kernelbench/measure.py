@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from kernelbench import pairing, suspicions, timed_outputs
+from kernelbench import pairing, placement, suspicions, timed_outputs
 from kernelbench.batches import choose_core, draw_memory, run_timed, writing_bias
 from kernelbench.bench import Bench
 from kernelbench.measurement import Measurement
@@ -163,7 +163,7 @@ def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, lef
         return True
     if deck.unseen and spent_s < budget_s:
         return False
-    well = pairing.well_placed(found.rounds)
+    well = placement.well_placed(found.rounds)
     if len(well) < len(found.rounds) and sum(r.look is not None for r in well) < pairing.MIN_ROUNDS:
         return False
     if min(r.candidate_ms for r in found.rounds) <= 0:
@@ -191,7 +191,7 @@ def _deal(
         _secret.shuffle(found.order)
     pair = [bench.reference if is_trusted else side for is_trusted in found.order]
     found.order.reverse()
-    looks = sum(r.look is not None for r in pairing.well_placed(found.rounds)) if found.rounds else 0
+    looks = sum(r.look is not None for r in placement.well_placed(found.rounds)) if found.rounds else 0
     sees_all = bool(deck.unseen) or len(parts) == 1 or looks < pairing.MIN_ROUNDS
     looked_at = [sees_all or _secret.random() < LOOKED_AT for _ in parts]
     drawn = _refill(bench, _distributions(bench, deck, parts))

@@ -10,7 +10,7 @@ import statistics
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelbench import pairing
+from kernelbench import pairing, placement
 
 BORNE_OUT_SHARE, BORNE_OUT_MS = 0.01, 0.1
 """Within this share, or these milliseconds a deal, the oracle's clock bears the candidate's out."""
@@ -40,7 +40,7 @@ class Measurement:
     @property
     def counted(self) -> list[pairing.Round]:
         """The rounds that count: those in which memory lay well, where that matters."""
-        return pairing.at_best(self.rounds)
+        return placement.at_best(self.rounds)
 
     @property
     def claimed_ms(self) -> float:

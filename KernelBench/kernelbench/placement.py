@@ -1,0 +1,94 @@
+"""Which rounds of a measurement count where the place of memory decides how fast a kernel runs.
+
+Pure functions over rounds; no clock, no device.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from kernelbench.pairing import MIN_ROUNDS, Round
+
+APART_SHARE, APART_TIMES = 0.02, 15
+"""Two draws of memory are apart by more than this share and so many times the scatter within one."""
+
+BLURRED_TIMES = 3
+"""The ratio's scatter counts no further than so many times the reference's, whose times are trusted."""
+
+
+def at_best(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds that count, with the reference's times as they are where its memory lies well.
+
+    Where large blocks lie gives some kernels two speeds, for as long as they lie there. Where the ratio shows
+    that, rounds count in which the candidate's memory lay well; all do where too few of those were looked at.
+    """
+    counted = well_placed(rounds)
+    if len(counted) < len(rounds) and sum(r.look is not None for r in counted) < MIN_ROUNDS:
+        return list(rounds)
+    if not _lie_apart(rounds):
+        return counted
+    levels = _levels(rounds, _reference_ms)
+    well = _well(levels, _scatter(rounds, _reference_ms))
+    best = statistics.median(levels[draw] for draw in well)
+    share = {draw: 1.0 if draw in well else best / level for draw, level in levels.items()}
+    everywhere = statistics.median(r.reference_ms * share[r.draw] for r in rounds)
+    where_counted = statistics.median(r.reference_ms * share[r.draw] for r in counted)
+    most = min(1.0, everywhere / where_counted)  # a candidate must not choose where the reference was slow
+    return [replace(r, reference_ms=r.reference_ms * share[r.draw] * most) for r in counted]
+
+
+def well_placed(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds in which the candidate's memory lay well, whether they were looked at or not."""
+    if not _lie_apart(rounds):
+        return list(rounds)
+    scatter = max(_scatter(rounds, _candidate_ms(rounds)), _scatter(rounds, _reference_ms))
+    well = _well(_levels(rounds, _candidate_ms(rounds)), scatter)
+    return [r for r in rounds if r.draw in well]
+
+
+def _lie_apart(rounds: Sequence[Round]) -> bool:
+    """Whether the ratio changes with the draws of memory, far beyond what it scatters within one.
+
+    Its scatter counts as far as the reference's own bears it out: the candidate's times are its word.
+    """
+    ours = _candidate_ms(rounds)
+
+    def ratio(r: Round) -> float:
+        return r.reference_ms / ours(r)
+
+    scatter = min(_scatter(rounds, ratio), BLURRED_TIMES * _scatter(rounds, _reference_ms))
+    levels = _levels(rounds, ratio)
+    return len(_well(levels, scatter)) < len(levels)
+
+
+def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
+    """The median in each draw of memory."""
+    values: dict[int, list[float]] = {}
+    for r in rounds:
+        values.setdefault(r.draw, []).append(value(r))
+    return {draw: statistics.median(some) for draw, some in values.items()}
+
+
+def _scatter(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
+    """How far values lie from the median of their draw, as a share of it."""
+    levels = _levels(rounds, value)
+    return statistics.median(abs(value(r) / levels[r.draw] - 1) for r in rounds)
+
+
+def _well(levels: Mapping[int, float], scatter: float) -> set[int]:
+    """The draws whose level is near the least."""
+    most = min(levels.values()) * (1 + APART_SHARE + APART_TIMES * scatter)
+    return {draw for draw, level in levels.items() if level <= most}
+
+
+def _reference_ms(r: Round) -> float:
+    return r.reference_ms
+
+
+def _candidate_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
+    """The candidate's milliseconds by its own clock; by the oracle's where that says nothing in a round."""
+    if min(r.candidate_ms for r in rounds) > 0:
+        return lambda r: r.candidate_ms
+    return lambda r: max(r.candidate_wall_ms - r.overhead_ms, 1e-9)
