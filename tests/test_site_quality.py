@@ -79,8 +79,7 @@ def settled(page: Any, address: str) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1360, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1360, "dark"), (390, "light")])
 def test_axe_finds_nothing_on_any_page_kind(
     browser: Any, site: str, tools: Path, scheme: str, width: int
 ) -> None:
