@@ -163,8 +163,7 @@ def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, lef
         return True
     if deck.unseen and spent_s < budget_s:
         return False
-    well = placement.well_placed(found.rounds)
-    if len(well) < len(found.rounds) and sum(r.look is not None for r in well) < pairing.MIN_ROUNDS:
+    if placement.lack_looks(placement.well_placed(found.rounds), found.rounds):
         return False
     if min(r.candidate_ms for r in found.rounds) <= 0:
         return spent_s > budget_s

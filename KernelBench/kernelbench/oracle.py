@@ -19,7 +19,7 @@ import torch
 from kernelbench import compat_judge, memory
 from kernelbench.bench import Bench
 from kernelbench.frames import Op
-from kernelbench.jobs import Job, Settings, unmeasured_row
+from kernelbench.jobs import STANDING_BY, Job, Settings, unmeasured_row
 from kernelbench.judge import judge
 from kernelbench.problems import Problem
 from kernelbench.processes import RunFailed, RunnerProcess, Zygote
@@ -30,9 +30,6 @@ WARM_S = 60.0
 WARM_TRIES = 2
 TRIES = 2
 RETIRE_AT_ONCE_GB = 20.0
-STANDING_BY = 2
-"""So many processes for the next kernels stand by: to open a device can take as long as to judge a kernel."""
-
 COMPILING = "torch.compile"
 _log = logging.getLogger(__name__)
 

@@ -25,10 +25,8 @@ def at_best(rounds: Sequence[Round]) -> list[Round]:
     that, rounds count in which the candidate's memory lay well; all do where too few of those were looked at.
     """
     counted = well_placed(rounds)
-    if len(counted) < len(rounds) and sum(r.look is not None for r in counted) < MIN_ROUNDS:
+    if not _lie_apart(rounds) or lack_looks(counted, rounds):
         return list(rounds)
-    if not _lie_apart(rounds):
-        return counted
     levels = _levels(rounds, _reference_ms)
     well = _well(levels, _scatter(rounds, _reference_ms))
     best = statistics.median(levels[draw] for draw in well)
@@ -46,6 +44,11 @@ def well_placed(rounds: Sequence[Round]) -> list[Round]:
     scatter = max(_scatter(rounds, _candidate_ms(rounds)), _scatter(rounds, _reference_ms))
     well = _well(_levels(rounds, _candidate_ms(rounds)), scatter)
     return [r for r in rounds if r.draw in well]
+
+
+def lack_looks(counted: Sequence[Round], rounds: Sequence[Round]) -> bool:
+    """Whether rounds were left out, and those left were not looked at often enough to stand alone."""
+    return len(counted) < len(rounds) and sum(r.look is not None for r in counted) < MIN_ROUNDS
 
 
 def _lie_apart(rounds: Sequence[Round]) -> bool:

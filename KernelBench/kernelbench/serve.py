@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from kernelbench.jobs import Job, Settings
+from kernelbench.jobs import STANDING_BY, Job, Settings
 from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
 from kernelbench.processes import Home, Zygote
@@ -55,7 +55,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
         import torch
 
         from kernelbench.environment import describe_device
-        from kernelbench.oracle import STANDING_BY, Needs, Oracle
+        from kernelbench.oracle import Needs, Oracle
 
         if settings.device == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]

@@ -76,12 +76,13 @@ def _more_than_claimed_ms(found: Measurement, late: list[float]) -> float:
 
     Beside the reference, whose speed may differ from round to round.
     """
-    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in found.counted)
-    looked_at = [r for r in found.counted if r.look]
+    counted = found.counted
+    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in counted)
+    looked_at = [r for r in counted if r.look]
     charged = statistics.median(
         (r.candidate_ms + ms) / r.reference_ms for r, ms in zip(looked_at, late, strict=True)
     )
-    return (charged - claimed) * statistics.median(r.reference_ms for r in found.counted)
+    return (charged - claimed) * statistics.median(r.reference_ms for r in counted)
 
 
 def _usual_lateness_ms(look: pairing.Look) -> float:

@@ -18,15 +18,12 @@ from typing import Any
 
 from kernelbench.build import Builder, BuildStatus, Built
 from kernelbench.devices import device_names
-from kernelbench.jobs import Job, Progress, Settings, Verdict, unmeasured_row
+from kernelbench.jobs import STANDING_BY, Job, Progress, Settings, Verdict, unmeasured_row
 from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.serve import environment_from_json, job_to_json
 
 PREPARATION_S = 600.0
 """Seconds that the oracle may take beyond the candidate's own time: for the reference, warming up."""
-
-HELD = 3
-"""An oracle has so many jobs: the one that it judges, and those whose processes stand by."""
 
 
 class LocalEngine:
@@ -237,7 +234,7 @@ class _Attendant:
                 self._oracle.close()
 
     def _fill(self) -> bool:
-        while len(self._held) < HELD:
+        while len(self._held) < 1 + STANDING_BY:  # the one that is judged, and those after it
             problem = self._held[-1][0].problem.sha256 if self._held else ""
             taken = self._work.take(problem, wait=not self._held)
             if taken is None:
