@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from kernelbench.pairing import Look, Round, speedup
-from kernelbench.placement import at_best
+from kernelbench.placement import at_best, shows
 
 
 def drawn(*speeds, rng=None, noise=0.001, each=4):
@@ -45,6 +45,23 @@ def test_speeds_that_both_sides_share_or_that_merely_scatter_are_left_as_they_ar
     rng = random.Random(6)
     scattered = drawn(*[(3.0 * (1 + rng.gauss(0, 0.03)), 3.0) for _ in range(20)], noise=0.05)
     assert at_best(scattered) == scattered
+
+
+def test_a_core_that_was_slow_for_a_while_is_not_taken_for_a_place():
+    rng = random.Random(8)
+    steady = [drawn((16.0, 16.0), rng=rng, noise=0.02, each=2) for _ in range(20)]
+    for draw in (4, 11):
+        steady[draw] = drawn((24.0, 16.0), rng=rng, noise=0.02, each=2)
+    rounds = [replace(r, draw=draw) for draw, some in enumerate(steady) for r in some]
+    assert at_best(rounds) == rounds
+
+
+@pytest.mark.parametrize(
+    "speeds", [[(4.9, 6.4), (4.9, 6.4), (6.4, 6.4)], [(4.9, 6.4), (4.9, 4.9), (4.9, 6.4)]]
+)
+def test_two_speeds_of_either_side_show(speeds):
+    assert shows(drawn(*speeds))
+    assert not shows(drawn(*[speeds[0]] * 3))
 
 
 def test_draws_that_nobody_looked_at_do_not_replace_the_others():

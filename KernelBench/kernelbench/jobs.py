@@ -14,7 +14,7 @@ from kernelbench.problems import Problem
 from kernelbench.rows import Environment, Failure, Profile, Row, Sizes, Status
 from kernelbench.version import evaluator_sha256
 
-STANDING_BY = 2
+STANDING_BY = 3
 """So many processes for the next kernels stand by: to open a device can take as long as to judge a kernel."""
 
 

@@ -6,6 +6,7 @@ for is charged where it shows.
 
 from __future__ import annotations
 
+import itertools
 import random
 import secrets
 import time
@@ -23,13 +24,19 @@ HALF_WIDTH = 0.005
 """Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
 
 BUDGET_S = {"cuda": 0.6, "cpu": 2.0}
-PATIENCE_S = 2.8
+PATIENCE_S = {"cuda": 3.5, "cpu": 2.8}
 LOOSE_HALF_WIDTH = 0.01
 """After the budget this is good enough; what is looser still may take as long as patience lasts."""
 
-MIN_DEALS, MAX_DEALS = 6, 60
-DEALS_A_DRAW = {"cuda": 2, "cpu": MAX_DEALS}
-"""After so many deals one side takes its memory anew, each in turn; on a CPU they keep what they have."""
+MIN_DEALS, MAX_DEALS = 6, 100
+DEALS_A_DRAW = 2
+"""So many deals are made in the same memory; of the first only one, where it has several rounds."""
+
+WHO_DRAWS = ((True, False), (True, True), (False, True))
+"""Which of the two sides take their memory anew, in turns: two places that alternate meet all ways."""
+
+MANY_DRAWS = 10
+"""So often memory is taken anew where its place shows: each side met the better place by then."""
 
 FEW_ROUNDS, MANY_ROUNDS = 2, 6
 """So often the sides take turns within a deal: seldom at first, more often once noise has shown."""
@@ -97,11 +104,12 @@ def measure(
     found = _begin(bench, bench.calls)
     sides = _secret.sample((bench.reference, side), 2)
     while found.deals < MAX_DEALS:
-        turn, within = divmod(found.deals, DEALS_A_DRAW[bench.device])
-        if not within:
+        if _is_to_draw(bench, found):
             choose_core(bench, side)
-            for each in sides if turn == 0 else [sides[turn % 2]]:
+            who = WHO_DRAWS[found.draws % len(WHO_DRAWS)] if found.draws else (True, True)
+            for each in itertools.compress(sides, who):
                 _draw_memory(bench, each, side, found, left_s())
+            found.draws += 1
         found.rounds += _deal(bench, side, left_s, verify, found, deck)
         found.deals += 1
         if found.deals == 1:  # the more calls, the better it shows how many there should be
@@ -133,11 +141,16 @@ def _begin_again(bench: Bench, side: Side, calls: int, left_s: float) -> Measure
     return found
 
 
-def _draw_memory(bench: Bench, each: Side, candidate: Side, found: Measurement, left_s: float) -> None:
-    """Let a side take its memory anew; a candidate with room for the outputs of more calls than ever before.
+def _is_to_draw(bench: Bench, found: Measurement) -> bool:
+    """Whether memory is taken anew before the next deal; on a CPU both sides keep what they have."""
+    if found.deals == 0:
+        return True
+    is_first = found.deals < MIN_DEALS and found.calls > 1
+    return bench.device == "cuda" and (is_first or found.deals % DEALS_A_DRAW == 0)
 
-    Were it both sides' each time, two places that alternate would keep them apart, or together, all along.
-    """
+
+def _draw_memory(bench: Bench, each: Side, candidate: Side, found: Measurement, left_s: float) -> None:
+    """Let a side take its memory anew; a candidate with room for the outputs of more calls than before."""
     if each.trusted:
         with candidate.process.paused():
             draw_memory(bench, each, bench.calls, left_s)
@@ -159,15 +172,22 @@ def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, lef
     budget_s = BUDGET_S[bench.device]
     if found.deals < MIN_DEALS:
         return False
-    if left_s < OUT_OF_TIME_S or spent_s > PATIENCE_S:
+    if left_s < OUT_OF_TIME_S or spent_s > PATIENCE_S[bench.device]:
         return True
     if deck.unseen and spent_s < budget_s:
         return False
-    if placement.lack_looks(placement.well_placed(found.rounds), found.rounds):
+    if _place_is_open(found.rounds, found.draws):
         return False
     if min(r.candidate_ms for r in found.rounds) <= 0:
         return spent_s > budget_s
     return pairing.is_tight(found.counted, LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH)
+
+
+def _place_is_open(rounds: Sequence[pairing.Round], draws: int) -> bool:
+    """Whether the place of memory decides, and more must be seen of it."""
+    if draws < MANY_DRAWS and placement.shows(rounds):
+        return True
+    return placement.lack_looks(placement.well_placed(rounds), rounds)
 
 
 def _deal(
@@ -218,7 +238,7 @@ def _deal(
                 spent[False],
                 bias_ms=bench.writing_bias_ms,
                 reference_first=pair[0].trusted,
-                draw=found.deals // DEALS_A_DRAW[bench.device],
+                draw=found.draws,
                 look=look,
             )
         )

@@ -14,6 +14,9 @@ from kernelbench.pairing import MIN_ROUNDS, Round
 APART_SHARE, APART_TIMES = 0.02, 15
 """Two draws of memory are apart by more than this share and so many times the scatter within one."""
 
+STRAYS = 8
+"""Of so many draws one may stray to either side: a processor core that was slow for a while is no place."""
+
 BLURRED_TIMES = 3
 """The ratio's scatter counts no further than so many times the reference's, whose times are trusted."""
 
@@ -46,6 +49,14 @@ def well_placed(rounds: Sequence[Round]) -> list[Round]:
     return [r for r in rounds if r.draw in well]
 
 
+def shows(rounds: Sequence[Round]) -> bool:
+    """Whether the place of memory shows in the times of a side, or in their ratio."""
+    sides = (_reference_ms, _candidate_ms(rounds))
+    return _lie_apart(rounds) or any(
+        _are_apart(_levels(rounds, side), _scatter(rounds, side)) for side in sides
+    )
+
+
 def lack_looks(counted: Sequence[Round], rounds: Sequence[Round]) -> bool:
     """Whether rounds were left out, and those left were not looked at often enough to stand alone."""
     return len(counted) < len(rounds) and sum(r.look is not None for r in counted) < MIN_ROUNDS
@@ -62,8 +73,14 @@ def _lie_apart(rounds: Sequence[Round]) -> bool:
         return r.reference_ms / ours(r)
 
     scatter = min(_scatter(rounds, ratio), BLURRED_TIMES * _scatter(rounds, _reference_ms))
-    levels = _levels(rounds, ratio)
-    return len(_well(levels, scatter)) < len(levels)
+    return _are_apart(_levels(rounds, ratio), scatter)
+
+
+def _are_apart(levels: Mapping[int, float], scatter: float) -> bool:
+    """Whether levels differ far beyond the scatter, and not only those of a few draws that may be strays."""
+    ordered = sorted(levels.values())
+    strays = (len(ordered) - 1) // STRAYS
+    return ordered[-1 - strays] > _near(ordered[strays], scatter)
 
 
 def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
@@ -82,8 +99,13 @@ def _scatter(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
 
 def _well(levels: Mapping[int, float], scatter: float) -> set[int]:
     """The draws whose level is near the least."""
-    most = min(levels.values()) * (1 + APART_SHARE + APART_TIMES * scatter)
+    most = _near(min(levels.values()), scatter)
     return {draw for draw, level in levels.items() if level <= most}
+
+
+def _near(level: float, scatter: float) -> float:
+    """As far up as a level is not apart from another."""
+    return level * (1 + APART_SHARE + APART_TIMES * scatter)
 
 
 def _reference_ms(r: Round) -> float:
