@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from evaluating import RIGHT, SOURCE, jobs_of, judge, kernel, own_processes
-from kernelbench import sandbox
+from kernelbench import oracle, sandbox
 from kernelbench.frames import Op
+from kernelbench.jobs import Job, Settings
+from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
 from kernelbench.processes import Home, Zygote
 
@@ -237,3 +239,26 @@ def _command(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def test_the_references_process_is_replaced_after_some_problems(monkeypatch):
+    monkeypatch.setattr(oracle, "REFERENCE_PROBLEMS", 2)
+    ageing = SOURCE.replace("rows = 16", "torch.age = getattr(torch, 'age', 0) + 1\nrows = 16")
+    ageing = ageing.replace("torch.relu(x))", "torch.relu(x)) * torch.age")
+    problems = [
+        Problem(level=1, problem_id=number, name="1_Ageing", source=f"{ageing}# {number}\n")
+        for number in range(1, 6)
+    ]
+    settings = Settings(profile="ranked", device="cpu", measure=False)
+    with Zygote(Home(device="cpu", threads=1, memory_bytes=8 << 30)) as zygote:
+        judging = oracle.Oracle(settings, zygote)
+        rows = [
+            judging.judge(
+                Job(key=KernelKey(1, problem.problem_id, 0), source=RIGHT, problem=problem), oracle.Needs()
+            )
+            for problem in problems
+        ]
+        judging.close()
+    young, old = rows[::2], rows[1::2]
+    assert {row.status for row in young} == {"correct"}
+    assert {row.status for row in old} == {"mismatch"}

@@ -24,11 +24,11 @@ HALF_WIDTH = 0.005
 """Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
 
 BUDGET_S = {"cuda": 0.6, "cpu": 2.0}
-PATIENCE_S = {"cuda": 3.5, "cpu": 2.8}
+PATIENCE_S = {"cuda": 3.0, "cpu": 2.8}
 LOOSE_HALF_WIDTH = 0.01
 """After the budget this is good enough; what is looser still may take as long as patience lasts."""
 
-MIN_DEALS, MAX_DEALS = 6, 100
+MIN_DEALS, MAX_DEALS = 4, 100
 DEALS_A_DRAW = 2
 """So many deals are made in the same memory; of the first only one, where it has several rounds."""
 
@@ -216,8 +216,6 @@ def _deal(
     drawn = _refill(bench, _distributions(bench, deck, parts))
     rounds = []
     for part, is_looked_at in zip(parts, looked_at, strict=True):
-        if found.deals >= MIN_DEALS:  # noise has shown: within a turn a core's speed changes many times
-            choose_core(bench, side)
         kept: list[timed_outputs.Kept] = []
         spent = {}
         for each in pair:

@@ -30,6 +30,9 @@ WARM_S = 60.0
 WARM_TRIES = 2
 TRIES = 2
 RETIRE_AT_ONCE_GB = 20.0
+REFERENCE_PROBLEMS = 20
+"""The references' process is replaced after so many problems: as it ages it launches 1 to 2 % more slowly."""
+
 COMPILING = "torch.compile"
 _log = logging.getLogger(__name__)
 
@@ -95,8 +98,8 @@ class Standby:
 class Oracle:
     """What is kept from job to job: the zygote, the references' process and bench, and the next candidates'.
 
-    A candidate's process judges one kernel. The references' is kept, since opening a device costs as much as
-    judging; it forgets all it held before it loads the next, and timing begins with no memory cached.
+    A candidate's process judges one kernel. The references' is kept for some problems: to open a device costs
+    as much as judging. It forgets all before it loads the next, and timing begins with no memory cached.
     """
 
     def __init__(self, settings: Settings, zygote: Zygote) -> None:
@@ -106,6 +109,8 @@ class Oracle:
         self._bench: Bench | None = None
         self._candidates: deque[Standby] = deque()
         self._reference: Standby | None = None
+        self._next_reference: Standby | None = None
+        self._problems = 0
         self._endings: list[threading.Thread] = []
         self.walls: tuple[str, ...] = ()
 
@@ -141,6 +146,7 @@ class Oracle:
             process = self._take_candidate(needs)
             self._survey(bench)
             self._prepare_candidates(upcoming or [Needs()])
+            self._prepare_reference()
             self.walls = self.walls or process.walls()
             rules = compat_judge.hear if self.settings.profile == "compat" else None
             row = judge(bench, job, process, self._quiet, rules)
@@ -166,6 +172,8 @@ class Oracle:
         self._join_endings()
         self._drop_candidates()
         self._drop_bench()
+        if self._next_reference is not None:
+            self._next_reference.end()
 
     def _prepare_compiler(self, needs: Needs) -> None:
         """Load torch's compiler where all later processes start: in each of them it would take seconds."""
@@ -216,8 +224,9 @@ class Oracle:
         """Keep everything else of ours off the device: the last processes are gone, the next are stopped."""
         self._join_endings()
         with ExitStack() as stack:
-            for standby in self._candidates:
-                stack.enter_context(standby.paused())
+            for standby in [*self._candidates, self._next_reference]:
+                if standby is not None:
+                    stack.enter_context(standby.paused())
             yield
 
     def _join_endings(self) -> None:
@@ -230,10 +239,25 @@ class Oracle:
         if self._bench is not None:
             bench, self._bench = self._bench, None
             bench.close()
-        self._reference = self._reference or Standby(self.zygote, confined=False)
-        reference = self._reference.await_warm()
+        reference = self._take_reference()
         self._bench = Bench(problem, self.settings, reference, fallback=self.fallback)
         return self._bench
+
+    def _take_reference(self) -> RunnerProcess:
+        if self._reference is not None and self._problems >= REFERENCE_PROBLEMS:
+            self._reference.end()
+            self._reference = None
+        if self._reference is None:
+            self._reference, self._next_reference = self._next_reference, None
+            self._reference = self._reference or Standby(self.zygote, confined=False)
+            self._problems = 0
+        self._problems += 1
+        return self._reference.await_warm()
+
+    def _prepare_reference(self) -> None:
+        """Have a process stand by to replace the references', as soon as that is the next problem but one."""
+        if self._problems >= REFERENCE_PROBLEMS - 1 and self._next_reference is None:
+            self._next_reference = Standby(self.zygote, confined=False)
 
     def _drop_bench(self) -> None:
         """Close the bench and end the reference's process: what went wrong may have left something there."""
