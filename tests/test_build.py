@@ -296,3 +296,11 @@ def test_a_build_runs_as_another_user_without_network_and_secrets(
         "print('seen', os.getuid() >= 60000, 'SOME_TOKEN' in os.environ, refused(), flush=True)\n"
     )
     assert "seen True False True" in build(builder, source).log
+
+
+def test_a_build_runs_only_where_a_processor_is_idle(builder: Builder) -> None:
+    source = HEAD + (
+        "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+        "print('idle', os.sched_getscheduler(0) == os.SCHED_IDLE, flush=True)\n"
+    )
+    assert "idle True" in build(builder, source).log

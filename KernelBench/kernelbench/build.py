@@ -85,7 +85,7 @@ class Builder:
         processes together.
         """
         self.arch = local_arch() if arch is None else arch
-        self.workers = workers or max(1, round((os.cpu_count() or 1) * _WORKERS_PER_CORE))
+        self.workers = workers or max(1, round(len(os.sched_getaffinity(0)) * _WORKERS_PER_CORE))
         self._limits = BuildLimits(
             timeout_s=timeout_s,
             memory_bytes=int(memory_gb * 2**30),
