@@ -262,3 +262,23 @@ def test_the_references_process_is_replaced_after_some_problems(monkeypatch):
     young, old = rows[::2], rows[1::2]
     assert {row.status for row in young} == {"correct"}
     assert {row.status for row in old} == {"mismatch"}
+
+
+def test_a_verdict_that_hangs_on_time_is_reached_again_when_nothing_builds_beside():
+    doubtful = kernel(
+        "time.sleep(0.003)",
+        head="from kernelbench import runner\n"
+        "clock = runner.batch_clock\n"
+        "def small(device, run):\n"
+        "    outputs, milliseconds = clock(device, run)\n"
+        "    return outputs, milliseconds / 10\n"
+        "runner.batch_clock = small\n",
+    )
+    builds = kernel(head="from torch.utils import cpp_extension\ntime.sleep(3)\ncpp_extension.load_inline\n")
+    rows = judge(jobs_of(doubtful, RIGHT, builds))
+    assert [(sample, row.status) for sample, row in rows.items()] == [
+        (1, "correct"),
+        (2, "correct"),
+        (0, "quarantined"),
+    ]
+    assert rows[0].failure.name == "ClocksDisagree"

@@ -98,14 +98,25 @@ class _Work:
 
     def __init__(self) -> None:
         self._ready: dict[str, deque[tuple[Job, Path | None]]] = {}
+        self._later: deque[tuple[Job, Path | None]] = deque()
         self._condition = threading.Condition()
         self._complete = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing builds any more."""
+        return self._complete
 
     def add(self, job: Job, cache: Path | None) -> None:
         """Offer a job."""
         with self._condition:
             self._ready.setdefault(job.problem.sha256, deque()).append((job, cache))
             self._condition.notify()
+
+    def add_last(self, job: Job, cache: Path | None) -> None:
+        """Offer a job when nothing builds any more and no other is left."""
+        with self._condition:
+            self._later.append((job, cache))
 
     def complete(self) -> None:
         """Say that no more jobs come."""
@@ -117,6 +128,7 @@ class _Work:
         """Drop what is left."""
         with self._condition:
             self._ready.clear()
+            self._later.clear()
             self._complete = True
             self._condition.notify_all()
 
@@ -124,6 +136,8 @@ class _Work:
         """Give a job, of the problem named if there is one; None when none is left, or none ready to hand."""
         with self._condition:
             while not self._ready:
+                if self._complete and self._later:
+                    return self._later.popleft()
                 if self._complete or not wait:
                     return None
                 self._condition.wait()
@@ -212,13 +226,17 @@ def _serve(
 
 
 class _Attendant:
-    """Feeds one oracle, which knows the next jobs too. A lost oracle is replaced, its job tried twice."""
+    """Feeds one oracle, which knows the next jobs too. A lost oracle is replaced, its job tried twice.
+
+    Builds beside make clocks late. A verdict that hangs on time is reached again when they are done.
+    """
 
     def __init__(self, device: str, cores: Sequence[int], work: _Work, settings: Settings) -> None:
         self._device, self._cores, self._work, self._settings = device, cores, work, settings
         self._oracle: _OracleProcess | None = None
         self._held: deque[tuple[Job, Path | None]] = deque()
         self._lost: set[str] = set()
+        self._beside_builds: set[str] = set()
 
     def verdicts(self) -> Iterator[Verdict]:
         """Give verdicts until no job is left."""
@@ -228,7 +246,13 @@ class _Attendant:
                 answer = oracle.receive(self._settings.timeout_s + PREPARATION_S)
                 if answer is None and self._give_up_oracle():
                     continue
-                yield _verdict(self._held.popleft()[0], answer)
+                job, cache = self._held.popleft()
+                verdict = _verdict(job, answer)
+                if str(job.key) in self._beside_builds and hangs_on_time(verdict.row):
+                    self._beside_builds.discard(str(job.key))
+                    self._work.add_last(job, cache)
+                    continue
+                yield verdict
         finally:
             if self._oracle is not None:
                 self._oracle.close()
@@ -240,6 +264,8 @@ class _Attendant:
             if taken is None:
                 break
             self._held.append(taken)
+            if not self._work.is_complete:
+                self._beside_builds.add(str(taken[0].key))
             if self._oracle is not None:
                 self._send(taken)
         return bool(self._held)
@@ -264,6 +290,11 @@ class _Attendant:
     def _send(self, item: tuple[Job, Path | None]) -> None:
         if self._oracle is not None:
             self._oracle.send(job_to_json(*item))
+
+
+def hangs_on_time(row: Row) -> bool:
+    """Whether a verdict would be another, had clocks or deliveries been less late."""
+    return row.status is Status.QUARANTINED or "deferred-work" in row.labels
 
 
 def _no_device() -> Environment:
