@@ -274,7 +274,10 @@ def test_a_verdict_that_hangs_on_time_is_reached_again_when_nothing_builds_besid
         "    return outputs, milliseconds / 10\n"
         "runner.batch_clock = small\n",
     )
-    builds = kernel(head="from torch.utils import cpp_extension\ntime.sleep(3)\ncpp_extension.load_inline\n")
+    unbuilt = f"number = {time.time_ns()}\n"
+    builds = kernel(
+        head=f"from torch.utils import cpp_extension\n{unbuilt}time.sleep(3)\ncpp_extension.load_inline\n"
+    )
     rows = judge(jobs_of(doubtful, RIGHT, builds))
     assert [(sample, row.status) for sample, row in rows.items()] == [
         (1, "correct"),
