@@ -4,11 +4,13 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from evaluating import RIGHT, SOURCE, jobs_of, judge, kernel, own_processes
 from kernelbench import oracle, sandbox
+from kernelbench.engines.local import hangs_on_time
 from kernelbench.frames import Op
 from kernelbench.jobs import Job, Settings
 from kernelbench.keys import KernelKey
@@ -262,6 +264,15 @@ def test_the_references_process_is_replaced_after_some_problems(monkeypatch):
     young, old = rows[::2], rows[1::2]
     assert {row.status for row in young} == {"correct"}
     assert {row.status for row in old} == {"mismatch"}
+
+
+def test_a_verdict_hangs_on_time_where_it_would_be_another_had_clocks_been_less_late(timed):
+    calm = replace(timed["right"], clock_disagreement=0.005)
+    late = replace(calm, clock_disagreement=0.05, second_clock_ms=calm.runtime_ms.median)
+    believed = replace(calm, clock_disagreement=0.05, second_clock_ms=calm.runtime_ms.median * 1.05)
+    charged = replace(calm, labels=("deferred-work",))
+    assert [hangs_on_time(row) for row in (calm, believed, timed["stale"])] == [False] * 3
+    assert [hangs_on_time(row) for row in (late, charged)] == [True] * 2
 
 
 def test_a_verdict_that_hangs_on_time_is_reached_again_when_nothing_builds_beside():

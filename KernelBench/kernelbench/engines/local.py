@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import selectors
@@ -19,6 +20,7 @@ from typing import Any
 from kernelbench.build import Builder, BuildStatus, Built
 from kernelbench.devices import device_names
 from kernelbench.jobs import STANDING_BY, Job, Progress, Settings, Verdict, unmeasured_row
+from kernelbench.measurement import BORNE_OUT_SHARE
 from kernelbench.rows import Environment, Failure, Row, Status
 from kernelbench.serve import environment_from_json, job_to_json
 
@@ -293,8 +295,16 @@ class _Attendant:
 
 
 def hangs_on_time(row: Row) -> bool:
-    """Whether a verdict would be another, had clocks or deliveries been less late."""
-    return row.status is Status.QUARANTINED or "deferred-work" in row.labels
+    """Whether a verdict would be another, had clocks or deliveries been less late.
+
+    So it is where a person should look, where work put off was charged, and where the oracle's time counts.
+    """
+    if row.status is Status.QUARANTINED or "deferred-work" in row.labels:
+        return True
+    if row.runtime_ms is None or row.second_clock_ms is None or row.clock_disagreement is None:
+        return False
+    counts = math.isclose(row.runtime_ms.median, row.second_clock_ms, rel_tol=1e-3)
+    return counts and row.clock_disagreement > BORNE_OUT_SHARE
 
 
 def _no_device() -> Environment:
