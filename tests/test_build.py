@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from kernelbench.build import Builder, BuildStatus, Built
+from kernelbench.build_limits import BuildLimits, Waiting
 from kernelbench.jobs import Job
 from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
@@ -304,3 +305,18 @@ def test_a_build_runs_only_where_a_processor_is_idle(builder: Builder) -> None:
         "print('idle', os.sched_getscheduler(0) == os.SCHED_IDLE, flush=True)\n"
     )
     assert "idle True" in build(builder, source).log
+
+
+def test_what_a_build_waits_for_a_processor_does_not_count_against_it(tmp_path: Path) -> None:
+    busy = "import os, time; os.sched_setaffinity(0, {core}); end = time.time() + 3\nwhile time.time() < end: pass"
+    command = [sys.executable, "-c", busy.replace("{core}", f"{{{min(os.sched_getaffinity(0))}}}")]
+    waiting, started = Waiting(), time.monotonic()
+    with subprocess.Popen(command) as build, subprocess.Popen(command):
+        while build.poll() is None:
+            waiting.note(build.pid)
+            time.sleep(0.1)
+    assert 0.5 < waiting.seconds < time.monotonic() - started
+    limits = BuildLimits(timeout_s=10)
+    assert limits.broken(0, 10 + waiting.seconds - 0.1, waiting.seconds, tmp_path) == ""
+    assert "longer than 10 s" in limits.broken(0, 10 + waiting.seconds + 0.1, waiting.seconds, tmp_path)
+    assert "longer than 10 s" in limits.broken(0, 41, 1000, tmp_path)

@@ -16,6 +16,7 @@ from kernelbench.jobs import Job, Settings
 from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
 from kernelbench.processes import Home, Zygote
+from kernelbench.rows import Failure, Status
 
 KEPT_BUFFER = kernel(
     "self.kept.copy_(self.right(x))", "return self.kept", init="self.kept = torch.empty(16, 64)"
@@ -46,6 +47,15 @@ def test_a_right_kernel_has_a_speedup_inside_its_interval(timed):
         assert row.runtime_ms.min <= row.runtime_ms.median <= row.runtime_ms.max
         assert row.runtime_ms.n == row.reference_ms.n >= 6
         assert row.second_clock_ms > 0
+
+
+def test_a_slow_kernel_is_timed_as_often_as_its_interval_needs():
+    slowly = "    def forward(self, x):\n        time.sleep(0.36)\n"
+    source = SOURCE.replace("import torch\n", "import time\nimport torch\n", 1)
+    source = source.replace("    def forward(self, x):\n", slowly)
+    problem = Problem(level=1, problem_id=1, name="1_Slow", source=source)
+    row = judge(jobs_of(kernel("time.sleep(0.36)"), problem=problem))[0]
+    assert (row.status, row.runtime_ms.n) == ("correct", 6)
 
 
 def test_a_kernel_that_does_forty_times_the_work_is_slower(timed):
@@ -271,7 +281,13 @@ def test_a_verdict_hangs_on_time_where_it_would_be_another_had_clocks_been_less_
     late = replace(calm, clock_disagreement=0.05, second_clock_ms=calm.runtime_ms.median)
     believed = replace(calm, clock_disagreement=0.05, second_clock_ms=calm.runtime_ms.median * 1.05)
     charged = replace(calm, labels=("deferred-work",))
-    assert [hangs_on_time(row) for row in (calm, believed, timed["stale"])] == [False] * 3
+    too_fast = replace(
+        calm,
+        status=Status.QUARANTINED,
+        failure=Failure(name="FasterThanPossible", message=""),
+        evidence={"floor_ms": 1.0},
+    )
+    assert [hangs_on_time(row) for row in (calm, believed, too_fast, timed["stale"])] == [False] * 4
     assert [hangs_on_time(row) for row in (late, charged)] == [True] * 2
 
 

@@ -64,6 +64,19 @@ def test_two_speeds_of_either_side_show(speeds):
     assert not shows(drawn(*[speeds[0]] * 3))
 
 
+def test_one_draw_with_small_claims_does_not_become_the_only_one_that_counts():
+    honest = drawn(*[(6.4, 4.9)] * 6, *[(4.9, 4.9)] * 3)
+    lying = [replace(r, candidate_ms=0.6 * r.candidate_ms) if r.draw == 1 else r for r in honest]
+    assert speedup(at_best(honest))[0] == pytest.approx(1.0, abs=0.01)
+    assert speedup(at_best(lying))[0] == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_reference_that_was_fast_in_one_draw_of_many_is_not_timed_by_that_alone():
+    speeds = [(4.9, 4.9), (4.9, 6.4)] * 6
+    speeds[4] = (4.4, 4.9)
+    assert speedup(at_best(drawn(*speeds)))[0] == pytest.approx(1.0, abs=0.01)
+
+
 def test_draws_that_nobody_looked_at_do_not_replace_the_others():
     rounds = drawn((4.0, 4.0), (4.0, 4.0), (4.0, 4.0), (4.0, 2.0), (4.0, 2.0))
     assert speedup(at_best(rounds))[0] == pytest.approx(2.0, abs=0.01)

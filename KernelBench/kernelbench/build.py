@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from kernelbench import sandbox
 from kernelbench.build_child import COLLECTED, OUTCOME
-from kernelbench.build_limits import BuildLimits
+from kernelbench.build_limits import BuildLimits, Waiting
 from kernelbench.build_server import LEAN, BuildServer, Running
 from kernelbench.build_store import MAX_EXTENSIONS, ForeignFile, Store
 from kernelbench.build_toolchain import local_arch, toolchain_sha256
@@ -176,11 +176,12 @@ class Builder:
     def _wait(self, running: Running, log: IO[bytes], work: Path, uid: int | None) -> _Run:
         """Wait for a build within its limits; kill it and all it started where it breaks one."""
         started = time.monotonic()
-        stopped = ""
+        stopped, waiting = "", Waiting()
         while not running.wait(_LOOK_EVERY_S):
             passed_s = time.monotonic() - started
+            waiting.note(running.keeper)
             cancelled = "the build was cancelled" if self._closing.is_set() else ""
-            stopped = cancelled or self._limits.broken(running.keeper, passed_s, work)
+            stopped = cancelled or self._limits.broken(running.keeper, passed_s, waiting.seconds, work)
             if stopped:
                 _kill(running, uid)
                 break

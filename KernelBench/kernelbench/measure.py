@@ -32,10 +32,10 @@ MIN_DEALS, MAX_DEALS = 4, 100
 DEALS_A_DRAW = 2
 """So many deals are made in the same memory; of the first only one, where it has several rounds."""
 
-WHO_DRAWS = ((True, False), (True, True), (False, True))
-"""Which of the two sides take their memory anew, in turns: two places that alternate meet all ways."""
+WHO_DRAWS = ((True, True), (True, False), (True, True), (False, True))
+"""Which of the two sides take their memory anew, in turns: two places that alternate meet in all ways."""
 
-MANY_DRAWS = 10
+MANY_DRAWS = 16
 """So often memory is taken anew where its place shows: each side met the better place by then."""
 
 FEW_ROUNDS, MANY_ROUNDS = 2, 6
@@ -106,8 +106,7 @@ def measure(
     while found.deals < MAX_DEALS:
         if _is_to_draw(bench, found):
             choose_core(bench, side)
-            who = WHO_DRAWS[found.draws % len(WHO_DRAWS)] if found.draws else (True, True)
-            for each in itertools.compress(sides, who):
+            for each in itertools.compress(sides, WHO_DRAWS[found.draws % len(WHO_DRAWS)]):
                 _draw_memory(bench, each, side, found, left_s())
             found.draws += 1
         found.rounds += _deal(bench, side, left_s, verify, found, deck)
@@ -170,7 +169,7 @@ def _calls_for(bench: Bench, found: Measurement) -> int:
 
 def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, left_s: float) -> bool:
     budget_s = BUDGET_S[bench.device]
-    if found.deals < MIN_DEALS:
+    if found.deals < MIN_DEALS or len(found.rounds) < pairing.MIN_ROUNDS:
         return False
     if left_s < OUT_OF_TIME_S or spent_s > PATIENCE_S[bench.device]:
         return True

@@ -20,6 +20,9 @@ STRAYS = 8
 BLURRED_TIMES = 3
 """The ratio's scatter counts no further than so many times the reference's, whose times are trusted."""
 
+DOUBTED_SHARE, DOUBTED_MS = 0.05, 0.3
+"""In a draw where claims are lower by this share, and so much a batch, the oracle's times count."""
+
 
 def at_best(rounds: Sequence[Round]) -> list[Round]:
     """The rounds that count, with the reference's times as they are where its memory lies well.
@@ -50,10 +53,12 @@ def well_placed(rounds: Sequence[Round]) -> list[Round]:
 
 
 def shows(rounds: Sequence[Round]) -> bool:
-    """Whether the place of memory shows in the times of a side, or in their ratio."""
+    """Whether the place of memory shows in the times of a side, or in their ratio, be it in one draw."""
     sides = (_reference_ms, _candidate_ms(rounds))
     return _lie_apart(rounds) or any(
-        _are_apart(_levels(rounds, side), _scatter(rounds, side)) for side in sides
+        max(levels.values()) > _near(min(levels.values()), _scatter(rounds, side))
+        for side in sides
+        if (levels := _levels(rounds, side))
     )
 
 
@@ -79,8 +84,7 @@ def _lie_apart(rounds: Sequence[Round]) -> bool:
 def _are_apart(levels: Mapping[int, float], scatter: float) -> bool:
     """Whether levels differ far beyond the scatter, and not only those of a few draws that may be strays."""
     ordered = sorted(levels.values())
-    strays = (len(ordered) - 1) // STRAYS
-    return ordered[-1 - strays] > _near(ordered[strays], scatter)
+    return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], scatter)
 
 
 def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
@@ -98,9 +102,13 @@ def _scatter(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
 
 
 def _well(levels: Mapping[int, float], scatter: float) -> set[int]:
-    """The draws whose level is near the least."""
-    most = _near(min(levels.values()), scatter)
+    """The draws whose level is near the least that is no stray."""
+    most = _near(sorted(levels.values())[_strays(levels)], scatter)
     return {draw for draw, level in levels.items() if level <= most}
+
+
+def _strays(levels: Mapping[int, float]) -> int:
+    return (len(levels) - 1) // STRAYS
 
 
 def _near(level: float, scatter: float) -> float:
@@ -113,7 +121,22 @@ def _reference_ms(r: Round) -> float:
 
 
 def _candidate_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
-    """The candidate's milliseconds by its own clock; by the oracle's where that says nothing in a round."""
-    if min(r.candidate_ms for r in rounds) > 0:
-        return lambda r: r.candidate_ms
-    return lambda r: max(r.candidate_wall_ms - r.overhead_ms, 1e-9)
+    """The candidate's milliseconds by its own clock; by the oracle's where that is far beyond.
+
+    So a claim in one draw of memory cannot make it the only one that counts. Where it says nothing in a round
+    it counts in none.
+    """
+    claims = _levels(rounds, lambda r: r.candidate_ms)
+    oracle = _levels(rounds, _oracle_ms)
+    says_nothing = min(r.candidate_ms for r in rounds) <= 0
+
+    def counts(r: Round) -> float:
+        most = max(DOUBTED_SHARE * oracle[r.draw], DOUBTED_MS / r.calls)
+        is_doubted = oracle[r.draw] - claims[r.draw] > most
+        return _oracle_ms(r) if says_nothing or is_doubted else r.candidate_ms
+
+    return counts
+
+
+def _oracle_ms(r: Round) -> float:
+    return max(r.candidate_wall_ms - r.overhead_ms, 1e-9)

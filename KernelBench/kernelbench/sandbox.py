@@ -147,6 +147,14 @@ def resident_bytes(pids: Iterable[int]) -> int:
     return total
 
 
+def waited_seconds(pid: int) -> float:
+    """How long a process was ready to run and waited for a processor; 0 where Linux does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 def kill_all(pids: Iterable[int], uid: int | None = None) -> None:
     """Send SIGKILL to processes and, where they ran as a uid of their own, to everything of that uid."""
     targets = set(pids)

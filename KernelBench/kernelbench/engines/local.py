@@ -50,7 +50,7 @@ class LocalEngine:
             ]
             for thread in threads:
                 thread.start()
-            feeder = threading.Thread(target=self._build, args=(builder, jobs, work, verdicts), daemon=True)
+            feeder = threading.Thread(target=self._feed, args=(builder, jobs, work, verdicts), daemon=True)
             feeder.start()
             left = len(devices)
             try:
@@ -77,6 +77,13 @@ class LocalEngine:
             return [name for name in visible.split(",") if name]
         return [str(index) for index in range(len(device_names()))]
 
+    def _feed(self, builder: Builder, jobs: Sequence[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
+        """Build all; a fault of ours is handed on."""
+        try:
+            self._build(builder, jobs, work, verdicts)
+        except Exception as error:  # noqa: BLE001 (raised again in the caller's thread)
+            verdicts.put(error)
+
     def _build(self, builder: Builder, jobs: Sequence[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
         """Hand jobs on once what they need is built; what does not compile is ruled without a device."""
         pending: dict[Future[Built], list[Job]] = {}
@@ -102,7 +109,7 @@ class _Work:
         self._ready: dict[str, deque[tuple[Job, Path | None]]] = {}
         self._later: deque[tuple[Job, Path | None]] = deque()
         self._condition = threading.Condition()
-        self._complete = False
+        self._complete = self._stopped = False
 
     @property
     def is_complete(self) -> bool:
@@ -118,7 +125,8 @@ class _Work:
     def add_last(self, job: Job, cache: Path | None) -> None:
         """Offer a job when nothing builds any more and no other is left."""
         with self._condition:
-            self._later.append((job, cache))
+            if not self._stopped:
+                self._later.append((job, cache))
 
     def complete(self) -> None:
         """Say that no more jobs come."""
@@ -131,7 +139,7 @@ class _Work:
         with self._condition:
             self._ready.clear()
             self._later.clear()
-            self._complete = True
+            self._complete = self._stopped = True
             self._condition.notify_all()
 
     def take(self, problem: str, *, wait: bool = True) -> tuple[Job, Path | None] | None:
@@ -238,23 +246,23 @@ class _Attendant:
         self._oracle: _OracleProcess | None = None
         self._held: deque[tuple[Job, Path | None]] = deque()
         self._lost: set[str] = set()
-        self._beside_builds: set[str] = set()
 
     def verdicts(self) -> Iterator[Verdict]:
         """Give verdicts until no job is left."""
         try:
             while self._fill():
                 oracle = self._ready_oracle()
+                is_beside_builds = not self._work.is_complete
                 answer = oracle.receive(self._settings.timeout_s + PREPARATION_S)
                 if answer is None and self._give_up_oracle():
                     continue
                 job, cache = self._held.popleft()
                 verdict = _verdict(job, answer)
-                if str(job.key) in self._beside_builds and hangs_on_time(verdict.row):
-                    self._beside_builds.discard(str(job.key))
+                if is_beside_builds and hangs_on_time(verdict.row):
+                    self._lost.discard(str(job.key))
                     self._work.add_last(job, cache)
-                    continue
-                yield verdict
+                else:
+                    yield verdict
         finally:
             if self._oracle is not None:
                 self._oracle.close()
@@ -266,8 +274,6 @@ class _Attendant:
             if taken is None:
                 break
             self._held.append(taken)
-            if not self._work.is_complete:
-                self._beside_builds.add(str(taken[0].key))
             if self._oracle is not None:
                 self._send(taken)
         return bool(self._held)
@@ -297,8 +303,11 @@ class _Attendant:
 def hangs_on_time(row: Row) -> bool:
     """Whether a verdict would be another, had clocks or deliveries been less late.
 
-    So it is where a person should look, where work put off was charged, and where the oracle's time counts.
+    So it is where a person should look, where work put off was charged, and where the oracle's time counts;
+    lateness makes nothing too fast.
     """
+    if row.failure is not None and row.failure.name == "FasterThanPossible":
+        return False
     if row.status is Status.QUARANTINED or "deferred-work" in row.labels:
         return True
     if row.runtime_ms is None or row.second_clock_ms is None or row.clock_disagreement is None:
