@@ -1,6 +1,8 @@
 """Real builds in real confined processes. The extensions are tiny, so that each compiles in a second."""
 
+import contextlib
 import os
+import pty
 import subprocess
 import sys
 import time
@@ -305,6 +307,31 @@ def test_a_build_runs_only_where_a_processor_is_idle(builder: Builder) -> None:
         "print('idle', os.sched_getscheduler(0) == os.SCHED_IDLE, flush=True)\n"
     )
     assert "idle True" in build(builder, source).log
+
+
+def test_a_build_cannot_type_into_the_terminal_of_the_evaluator(tmp_path: Path) -> None:
+    source = HEAD + (
+        "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+        "try:\n    print('terminal', os.open('/dev/tty', os.O_RDWR), flush=True)\n"
+        "except OSError as error:\n    print('no terminal', error.errno, flush=True)\n"
+    )
+    program = (
+        "from pathlib import Path\n"
+        "from kernelbench.build import Builder\n"
+        "from test_build import build\n"
+        f"with Builder(cache_root=Path({str(tmp_path)!r}), workers=1, arch='', timeout_s=120) as builder:\n"
+        f"    print(build(builder, {source!r}).log)\n"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+        os.execv(sys.executable, [sys.executable, "-c", program])
+    said = b""
+    with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
+        while part := os.read(terminal, 4096):
+            said += part
+    os.waitpid(pid, 0)
+    assert b"no terminal" in said
 
 
 def test_what_a_build_waits_for_a_processor_does_not_count_against_it(tmp_path: Path) -> None:

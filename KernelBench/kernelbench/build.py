@@ -226,6 +226,9 @@ class Builder:
             folder = self._store.publish(name, work / COLLECTED, uid or os.getuid(), summary)
         except ForeignFile as foreign:
             return replace(built, status=BuildStatus.FAILED, message=str(foreign))
+        except OSError as error:
+            message = f"what was built could not be kept: {error.strerror}"
+            return replace(built, status=BuildStatus.UNKNOWN, message=message)
         return replace(built, cache=folder)
 
 

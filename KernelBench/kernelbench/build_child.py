@@ -16,6 +16,7 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -55,11 +56,16 @@ def main() -> int:
 
 
 def _stand_back() -> None:
-    """Let what is timed beside the builds come first; Linux allows it to everybody, some sandboxes do not."""
+    """Let what is timed beside the builds come first; Linux allows it to everybody, some sandboxes do not.
+
+    Where sessions are weighed against each other, the priorities of processes count within one alone.
+    """
     try:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     except OSError:
         os.nice(_NICENESS)
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_NICENESS), "ascii")
 
 
 def _receive(requests: socket.socket, length: int) -> bytes:
@@ -85,7 +91,7 @@ def _keep(request: dict[str, Any], log: int, report: int) -> int:
     """Run one build in a child, and report its process first, its end and its CPU seconds after."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     sandbox.die_with_parent()
-    os.setpgid(0, 0)  # a session of its own would weigh as much as all others together
+    os.setpgid(0, 0)  # a session for each would weigh as much as all others together
     null = os.open(os.devnull, os.O_RDONLY)
     for descriptor, target in ((null, 0), (log, 1), (log, 2)):
         os.dup2(descriptor, target)

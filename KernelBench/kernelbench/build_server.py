@@ -94,7 +94,7 @@ class BuildServer:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kernelbench.build_child"],
                 stdin=theirs.fileno(),
-                process_group=0,
+                start_new_session=True,
                 env={**os.environ, **LEAN, "PYTHONPATH": os.pathsep.join(paths)},
             )
 

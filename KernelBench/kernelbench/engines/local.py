@@ -119,6 +119,8 @@ class _Work:
     def add(self, job: Job, cache: Path | None) -> None:
         """Offer a job."""
         with self._condition:
+            if self._stopped:
+                return
             self._ready.setdefault(job.problem.sha256, deque()).append((job, cache))
             self._condition.notify()
 
