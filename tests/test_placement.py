@@ -64,9 +64,12 @@ def test_two_speeds_of_either_side_show(speeds):
     assert not shows(drawn(*[speeds[0]] * 3))
 
 
-def test_one_draw_with_small_claims_does_not_become_the_only_one_that_counts():
-    honest = drawn(*[(6.4, 4.9)] * 6, *[(4.9, 4.9)] * 3)
-    lying = [replace(r, candidate_ms=0.6 * r.candidate_ms) if r.draw == 1 else r for r in honest]
+@pytest.mark.parametrize("share", [0.6, 0.93, 0.95])
+@pytest.mark.parametrize("draws", [{1}, {1, 2}])
+def test_a_few_draws_with_small_claims_do_not_become_the_only_ones_that_count(share, draws):
+    few, many = drawn(*[(6.4, 4.9)] * 4, each=2), drawn(*[(6.4, 4.9)] * 6, *[(4.9, 4.9)] * 5, each=6)
+    honest = [*few, *(replace(r, draw=r.draw + 4) for r in many)]
+    lying = [replace(r, candidate_ms=share * r.candidate_ms) if r.draw in draws else r for r in honest]
     assert speedup(at_best(honest))[0] == pytest.approx(1.0, abs=0.01)
     assert speedup(at_best(lying))[0] == pytest.approx(1.0, abs=0.01)
 

@@ -20,9 +20,6 @@ STRAYS = 8
 BLURRED_TIMES = 3
 """The ratio's scatter counts no further than so many times the reference's, whose times are trusted."""
 
-DOUBTED_SHARE, DOUBTED_MS = 0.05, 0.3
-"""In a draw where claims are lower by this share, and so much a batch, the oracle's times count."""
-
 
 def at_best(rounds: Sequence[Round]) -> list[Round]:
     """The rounds that count, with the reference's times as they are where its memory lies well.
@@ -53,11 +50,10 @@ def well_placed(rounds: Sequence[Round]) -> list[Round]:
 
 
 def shows(rounds: Sequence[Round]) -> bool:
-    """Whether the place of memory shows in the times of a side, or in their ratio, be it in one draw."""
-    sides = (_reference_ms, _candidate_ms(rounds))
-    return _lie_apart(rounds) or any(
+    """Whether the place of memory shows in the times of a side by its own clock, be it in one draw."""
+    return any(
         max(levels.values()) > _near(min(levels.values()), _scatter(rounds, side))
-        for side in sides
+        for side in (_reference_ms, _claimed_ms)
         if (levels := _levels(rounds, side))
     )
 
@@ -120,22 +116,20 @@ def _reference_ms(r: Round) -> float:
     return r.reference_ms
 
 
+def _claimed_ms(r: Round) -> float:
+    return r.candidate_ms
+
+
 def _candidate_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
-    """The candidate's milliseconds by its own clock; by the oracle's where that is far beyond.
+    """The candidate's milliseconds by its own clock, and what the oracle's is unusually beyond it in a draw.
 
-    So a claim in one draw of memory cannot make it the only one that counts. Where it says nothing in a round
-    it counts in none.
+    So claims cannot say where its memory lies. The oracle's alone where they say nothing in a round.
     """
-    claims = _levels(rounds, lambda r: r.candidate_ms)
-    oracle = _levels(rounds, _oracle_ms)
-    says_nothing = min(r.candidate_ms for r in rounds) <= 0
-
-    def counts(r: Round) -> float:
-        most = max(DOUBTED_SHARE * oracle[r.draw], DOUBTED_MS / r.calls)
-        is_doubted = oracle[r.draw] - claims[r.draw] > most
-        return _oracle_ms(r) if says_nothing or is_doubted else r.candidate_ms
-
-    return counts
+    if min(r.candidate_ms for r in rounds) <= 0:
+        return _oracle_ms
+    beyond = _levels(rounds, lambda r: _oracle_ms(r) - r.candidate_ms)
+    usual = statistics.median(beyond.values())
+    return lambda r: r.candidate_ms + max(0.0, beyond[r.draw] - usual)
 
 
 def _oracle_ms(r: Round) -> float:
