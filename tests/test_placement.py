@@ -80,6 +80,12 @@ def test_a_reference_that_was_fast_in_one_draw_of_many_is_not_timed_by_that_alon
     assert speedup(at_best(drawn(*speeds)))[0] == pytest.approx(1.0, abs=0.01)
 
 
+def test_claims_of_nothing_are_no_times_that_could_differ():
+    rounds = [replace(r, candidate_ms=0.0) for r in drawn((4.9, 4.9), (4.9, 4.9), (4.9, 4.9))]
+    assert not shows(rounds)
+    assert len(at_best(rounds)) == len(rounds)
+
+
 def test_draws_that_nobody_looked_at_do_not_replace_the_others():
     rounds = drawn((4.0, 4.0), (4.0, 4.0), (4.0, 4.0), (4.0, 2.0), (4.0, 2.0))
     assert speedup(at_best(rounds))[0] == pytest.approx(2.0, abs=0.01)

@@ -53,7 +53,7 @@ def shows(rounds: Sequence[Round]) -> bool:
     """Whether the place of memory shows in the times of a side by its own clock, be it in one draw."""
     return any(
         max(levels.values()) > _near(min(levels.values()), _scatter(rounds, side))
-        for side in (_reference_ms, _claimed_ms)
+        for side in (_reference_ms, _own_ms(rounds))
         if (levels := _levels(rounds, side))
     )
 
@@ -116,8 +116,11 @@ def _reference_ms(r: Round) -> float:
     return r.reference_ms
 
 
-def _claimed_ms(r: Round) -> float:
-    return r.candidate_ms
+def _own_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
+    """The candidate's milliseconds by its own clock; by the oracle's where that says nothing in a round."""
+    if min(r.candidate_ms for r in rounds) <= 0:
+        return _oracle_ms
+    return lambda r: r.candidate_ms
 
 
 def _candidate_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
