@@ -44,18 +44,18 @@ def well_placed(rounds: Sequence[Round]) -> list[Round]:
     """The rounds in which the candidate's memory lay well, whether they were looked at or not."""
     if not _lie_apart(rounds):
         return list(rounds)
-    scatter = max(_scatter(rounds, _candidate_ms(rounds)), _scatter(rounds, _reference_ms))
-    well = _well(_levels(rounds, _candidate_ms(rounds)), scatter)
+    ours = _candidate_ms(rounds)
+    well = _well(_levels(rounds, ours), max(_scatter(rounds, ours), _scatter(rounds, _reference_ms)))
     return [r for r in rounds if r.draw in well]
 
 
 def shows(rounds: Sequence[Round]) -> bool:
     """Whether the place of memory shows in the times of a side by its own clock, be it in one draw."""
-    return any(
-        max(levels.values()) > _near(min(levels.values()), _scatter(rounds, side))
-        for side in (_reference_ms, _own_ms(rounds))
-        if (levels := _levels(rounds, side))
-    )
+    for side in (_reference_ms, _own_ms(rounds)):
+        levels = _levels(rounds, side).values()
+        if max(levels) > _near(min(levels), _scatter(rounds, side)):
+            return True
+    return False
 
 
 def lack_looks(counted: Sequence[Round], rounds: Sequence[Round]) -> bool:
@@ -126,13 +126,12 @@ def _own_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
 def _candidate_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
     """The candidate's milliseconds by its own clock, and what the oracle's is unusually beyond it in a draw.
 
-    So claims cannot say where its memory lies. The oracle's alone where they say nothing in a round.
+    So claims cannot say where its memory lies.
     """
-    if min(r.candidate_ms for r in rounds) <= 0:
-        return _oracle_ms
-    beyond = _levels(rounds, lambda r: _oracle_ms(r) - r.candidate_ms)
+    own = _own_ms(rounds)
+    beyond = _levels(rounds, lambda r: _oracle_ms(r) - own(r))
     usual = statistics.median(beyond.values())
-    return lambda r: r.candidate_ms + max(0.0, beyond[r.draw] - usual)
+    return lambda r: own(r) + max(0.0, beyond[r.draw] - usual)
 
 
 def _oracle_ms(r: Round) -> float:
