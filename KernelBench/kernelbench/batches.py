@@ -193,10 +193,14 @@ def run_timed(
     return wall_ms, claimed_ms
 
 
-def draw_memory(bench: Bench, side: Side, calls: int, left_s: float, *, room: int = 0) -> None:
-    """Let a side take its memory anew, in one piece, and warm up in it.
+def draw_memory(bench: Bench, side: Side, calls: int, left_s: float) -> None:
+    """Let a side take its memory anew, in one piece with room for the outputs of so many calls, and warm up.
 
     Where large blocks lie makes some kernels up to 30 % slower, for as long as they lie there. In one piece
-    they lie alike on both sides; the piece itself often alternates between two places.
+    they lie alike on both sides; the piece itself often alternates between two places. One call is enough to
+    warm up, but where a side never held so many outputs it makes all of them, to know what they take.
     """
-    run_batch(bench, side, list(range(calls)), 0, left_s, room=room)
+    missing = max(0, calls - side.calls_held)
+    side.calls_held += missing
+    order = list(range(calls)) if missing else [0]
+    run_batch(bench, side, order, 0, left_s, room=missing * bench.output_bytes)

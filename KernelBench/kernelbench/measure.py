@@ -28,15 +28,19 @@ PATIENCE_S = {"cuda": 3.0, "cpu": 2.8}
 LOOSE_HALF_WIDTH = 0.01
 """After the budget this is good enough; what is looser still may take as long as patience lasts."""
 
-MIN_DEALS, MAX_DEALS = 4, 100
-DEALS_A_DRAW = 2
-"""So many deals are made in the same memory; of the first only one, where it has several rounds."""
+MIN_DEALS, MAX_DEALS = 4, 200
+DEALS_A_CORE, DEALS_A_DRAW = 2, 8
+"""So many deals are made from the same processor core, and in the same memory where its place does not show.
+
+Until SOME_DRAWS say so, and where it shows, it is taken anew with the core, or each deal if of several rounds.
+"""
 
 WHO_DRAWS = ((True, True), (True, False), (True, True), (False, True))
 """Which of the two sides take their memory anew, in turns: two places that alternate meet in all ways."""
 
-MANY_DRAWS = 16
-"""So often memory is taken anew where its place shows: each side met the better place by then."""
+SOME_DRAWS, MANY_DRAWS = 6, 16
+"""So often memory is taken anew to see whether its place shows; and where it does, until each met the better.
+"""
 
 FEW_ROUNDS, MANY_ROUNDS = 2, 6
 """So often the sides take turns within a deal: seldom at first, more often once noise has shown."""
@@ -104,10 +108,13 @@ def measure(
     found = _begin(bench, bench.calls)
     sides = _secret.sample((bench.reference, side), 2)
     while found.deals < MAX_DEALS:
-        if _is_to_draw(bench, found):
+        is_to_draw = _is_to_draw(bench, found)
+        if is_to_draw or found.deals % DEALS_A_CORE == 0:
             choose_core(bench, side)
+        if is_to_draw:
             for each in itertools.compress(sides, WHO_DRAWS[found.draws % len(WHO_DRAWS)]):
-                _draw_memory(bench, each, side, found, left_s())
+                with side.process.paused() if each.trusted else nullcontext():
+                    draw_memory(bench, each, bench.calls if each.trusted else found.calls, left_s())
             found.draws += 1
         found.rounds += _deal(bench, side, left_s, verify, found, deck)
         found.deals += 1
@@ -142,21 +149,12 @@ def _begin_again(bench: Bench, side: Side, calls: int, left_s: float) -> Measure
 
 def _is_to_draw(bench: Bench, found: Measurement) -> bool:
     """Whether memory is taken anew before the next deal; on a CPU both sides keep what they have."""
-    if found.deals == 0:
-        return True
-    is_first = found.deals < MIN_DEALS and found.calls > 1
-    return bench.device == "cuda" and (is_first or found.deals % DEALS_A_DRAW == 0)
-
-
-def _draw_memory(bench: Bench, each: Side, candidate: Side, found: Measurement, left_s: float) -> None:
-    """Let a side take its memory anew; a candidate with room for the outputs of more calls than before."""
-    if each.trusted:
-        with candidate.process.paused():
-            draw_memory(bench, each, bench.calls, left_s)
-    else:
-        room = max(0, found.calls - each.calls_held) * bench.output_bytes
-        each.calls_held = max(found.calls, each.calls_held)
-        draw_memory(bench, each, found.calls, left_s, room=room)
+    if found.deals == 0 or bench.device != "cuda":
+        return found.deals == 0
+    is_open = found.deals < MIN_DEALS or (found.draws < MANY_DRAWS and placement.shows(found.rounds))
+    if is_open:
+        return found.calls > 1 or found.deals % DEALS_A_CORE == 0
+    return found.deals % (DEALS_A_CORE if found.draws < SOME_DRAWS else DEALS_A_DRAW) == 0
 
 
 def _calls_for(bench: Bench, found: Measurement) -> int:
