@@ -32,15 +32,14 @@ MIN_DEALS, MAX_DEALS = 4, 200
 DEALS_A_CORE, DEALS_A_DRAW = 2, 8
 """So many deals are made from the same processor core, and in the same memory where its place does not show.
 
-Until SOME_DRAWS say so, and where it shows, it is taken anew with the core, or each deal if of several rounds.
+Until SOME_DRAWS say so, and where it shows, it is taken anew with the core; for each deal of several rounds.
 """
 
 WHO_DRAWS = ((True, True), (True, False), (True, True), (False, True))
 """Which of the two sides take their memory anew, in turns: two places that alternate meet in all ways."""
 
 SOME_DRAWS, MANY_DRAWS = 6, 16
-"""So often memory is taken anew to see whether its place shows; and where it does, until each met the better.
-"""
+"""So often memory is taken anew to see whether its place shows; if it does, so that both meet the better."""
 
 FEW_ROUNDS, MANY_ROUNDS = 2, 6
 """So often the sides take turns within a deal: seldom at first, more often once noise has shown."""
