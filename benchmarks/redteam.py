@@ -135,9 +135,9 @@ def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
     level, problem_id = map(int, entry["problem"].split("_"))
     problem = ProblemSet().load(level, problem_id)
     if "problem_file" in entry:
-        problem = replace(
-            problem, source=(CORPUS / entry["problem_file"]).read_text("utf-8"), name=entry["id"]
-        )
+        source = (CORPUS / entry["problem_file"]).read_text("utf-8")
+        sizes = entry.get("sizes", {}) if device == "cuda" else {}
+        problem = replace(problem, source=source, name=entry["id"], overrides=sizes)
     elif device == "cpu":
         problem = problem.reduced(read_sizes())
     elif not entry.get("full"):

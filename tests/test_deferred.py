@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from kernelbench.measurement import Measurement
 from kernelbench.pairing import Look, Round
-from kernelbench.suspicions import charge_deferred, judge_clocks
+from kernelbench.suspicions import DEFERRED_MS, PLACED_SHARE, charge_deferred, judge_clocks
 
 ROUNDS = 16
 CALL_MS = 0.3
@@ -30,6 +30,7 @@ def a_round(claim_ms, late_ms, *, rng, usual=(False, True), calls=8, theirs_ms=d
         look=Look(
             candidate_ms=[delivery_ms(rng) + ms for ms in late_ms],
             reference_ms=[theirs_ms(rng) for _ in late_ms],
+            counts=[1] * len(late_ms),
             are_usual=list(usual),
         ),
     )
@@ -121,6 +122,38 @@ def test_where_few_looks_are_late_and_claims_differ_a_person_looks():
     found = charged([*honest, lazy, *[replace(lazy, look=None)] * 8])
     assert found.suspicion is not None
     assert found.suspicion[0] == "LooksDiffer"
+
+
+def test_few_looks_among_scattered_deliveries_hide_no_large_part_of_a_kernel():
+    """A kernel that stalls is looked at seldom: how the reference delivers must not excuse what it puts off."""
+    rng = random.Random(2)
+    rounds = []
+    for theirs_ms in [0.1, 0.2, 0.3] * 2:
+        ours_ms = (1 + PLACED_SHARE) * theirs_ms + DEFERRED_MS + 0.08
+        look = Look(candidate_ms=[ours_ms], reference_ms=[theirs_ms], counts=[1], are_usual=[True])
+        rounds.append(replace(a_round(0.04, [], rng=rng), look=look))
+    assert charged(rounds).suspicion[0] == "LooksDiffer"
+
+
+def test_outputs_delivered_at_once_show_small_work_that_one_delivery_hides():
+    rng = random.Random(3)
+
+    def found(count, late_ms):
+        rounds = []
+        for _ in range(ROUNDS):
+            theirs_ms = 0.15 + 0.03 * count + rng.expovariate(50)
+            look = Look(
+                candidate_ms=[theirs_ms + count * late_ms + rng.expovariate(50)],
+                reference_ms=[theirs_ms],
+                counts=[count],
+                are_usual=[True],
+            )
+            rounds.append(replace(a_round(0.03, [], rng=rng, calls=40), look=look))
+        return charged(rounds)
+
+    assert found(1, 0.06).deferred_ms == 0
+    assert found(16, 0.06).deferred_ms == pytest.approx(0.06, rel=0.1)
+    assert found(16, 0.0).deferred_ms == 0
 
 
 def test_a_kernel_that_slows_down_without_being_late_is_nobodys_concern():

@@ -23,7 +23,7 @@ def drawn(*speeds, rng=None, noise=0.001, each=4):
             candidate_wall_ms=ours,
             overhead_ms=0.0,
             draw=draw,
-            look=Look(candidate_ms=[0.1], reference_ms=[0.1], are_usual=[True]),
+            look=Look(candidate_ms=[0.1], reference_ms=[0.1], counts=[1], are_usual=[True]),
         )
         for draw, (theirs, ours) in enumerate(speeds)
         for _ in range(each)

@@ -128,28 +128,29 @@ def measure_alone(bench: Bench, times: int = 3) -> list[float]:
     return [milliseconds / bench.calls for milliseconds in runs[1:]]
 
 
-def deliver(bench: Bench, side: Side, index: int, left_s: float) -> float:
-    """Let a side deliver an output of its last batch; milliseconds until the device is the oracle's again."""
+def deliver(bench: Bench, side: Side, indices: list[int], left_s: float) -> float:
+    """Let a side deliver outputs of its last batch, each to a slot; milliseconds until the device is free."""
     bench.settle()
     start = time.perf_counter()
-    side.deliver(index, bench.output_offsets, left_s, spin=bench.device == "cuda")
+    for slot, index in enumerate(indices):
+        side.deliver(index, bench.slot(slot), left_s, slot=slot, spin=bench.device == "cuda")
     bench.touch_device()
     return (time.perf_counter() - start) * 1e3
 
 
-def deliver_undisturbed(bench: Bench, index: int) -> float | None:
+def deliver_undisturbed(bench: Bench, indices: list[int]) -> float | None:
     """Milliseconds in which the reference delivers while nobody else has the device; None if that never is.
 
     On a GPU it delivers once before, to be awake as a candidate is; then the L2 cache is emptied. Processes
     have a GPU by turns: while another's kernels run, whoever asks waits for its turn.
     """
     if bench.device != "cuda":
-        return deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
+        return deliver(bench, bench.reference, indices, REFERENCE_TIMEOUT_S)
     for _ in range(_DELIVERIES):
-        deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
+        deliver(bench, bench.reference, indices[:1], REFERENCE_TIMEOUT_S)
         _empty_cache()
         falls_quiet(bench)
-        took_ms = deliver(bench, bench.reference, index, REFERENCE_TIMEOUT_S)
+        took_ms = deliver(bench, bench.reference, indices, REFERENCE_TIMEOUT_S)
         if not bench.has_device_alone or bench.touch_device() < _QUICK_S:
             return took_ms
     return None

@@ -27,6 +27,9 @@ from kernelbench.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side
 DEAL_MS = {"cuda": 8.0, "cpu": 20.0}
 """How long the calls of a deal should take on each side: so long that message round trips do not matter."""
 
+MAX_SLOTS, SLOTS_BYTES = 16, 1 << 28
+"""So many outputs may be delivered at once, and one that is larger alone."""
+
 BRIEF_MS = 0.5
 """Calls that take less are timed once more as many in a row: a single one takes longer."""
 
@@ -132,20 +135,24 @@ class Bench:
         self.reference.buffers["inputs"].publish()
         self.settle()
         self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict, exact=exact)
-        self.reference.deliver(0, self.output_offsets, REFERENCE_TIMEOUT_S)
+        self.reference.deliver(0, self.slot(0), REFERENCE_TIMEOUT_S)
         return self.read_outputs(self.reference)
 
-    def read_outputs(self, side: Side, *, kept: bool = False) -> list[torch.Tensor]:
-        """Give what a side delivered last, row-major: copies if `kept`, else views where it lies so."""
-        slot = side.buffers["outputs"]
-        slot.refresh()
+    def slot(self, number: int) -> list[int]:
+        """Where the tensors of an output go in a slot of the buffer for outputs."""
+        return [number * self.output_bytes + offset for offset in self._output_offsets]
+
+    def read_outputs(self, side: Side, number: int = 0, *, kept: bool = False) -> list[torch.Tensor]:
+        """Give what a side delivered last to a slot, row-major: copies if `kept`, else views where it can."""
+        arena, said = side.buffers["outputs"], side.delivered.get(number, ())
+        arena.refresh()
         self.settle()
         found = []
-        for at, (leaf, offset) in enumerate(zip(self.output_leaves, self.output_offsets, strict=True)):
-            order = side.delivered[at].order if at < len(side.delivered) else ()
+        for at, (leaf, offset) in enumerate(zip(self.output_leaves, self.slot(number), strict=True)):
+            order = said[at].order if at < len(said) else ()
             if len(order) != len(leaf.shape):
                 order = tuple(range(len(leaf.shape)))
-            lying = slot.view(offset, getattr(torch, leaf.dtype), tuple(leaf.shape[each] for each in order))
+            lying = arena.view(offset, getattr(torch, leaf.dtype), tuple(leaf.shape[each] for each in order))
             ordered = lying.permute(sorted(range(len(order)), key=order.__getitem__))
             found.append(
                 ordered.clone(memory_format=torch.contiguous_format) if kept else ordered.contiguous()
@@ -288,8 +295,10 @@ class Bench:
         self.output_leaves, self.structure = reply.leaves, reply.text
         self.mutates = self.inputs_differ(0)
         sizes = [leaf_bytes(leaf) for leaf in self.output_leaves]
-        self.output_offsets, self.output_bytes = memory.layout(sizes)
-        self._share("outputs", self.output_bytes)
+        self._output_offsets, self.output_bytes = memory.layout(sizes)
+        affordable = 1 if self._fallback else SLOTS_BYTES // max(self.output_bytes, 1)
+        self.slots = max(1, min(MAX_SLOTS, affordable))
+        self._share("outputs", self.output_bytes * self.slots)
         self.is_random = self.mutates  # what it draws cannot be told from what it changes
         self.aliases = self.mutates or self._reference_aliases(seed)
         self.alone_ms = min(batches.measure_alone(self, 2))
@@ -311,7 +320,7 @@ class Bench:
         self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
         self.reference.buffers["inputs"].tensor.fill_(0xFF)
         self.settle()
-        self.reference.deliver(0, self.output_offsets, REFERENCE_TIMEOUT_S)
+        self.reference.deliver(0, self.slot(0), REFERENCE_TIMEOUT_S)
         again = self.read_outputs(self.reference)
         return self.worst(expected, again, "plain") > 1.0
 

@@ -219,7 +219,8 @@ def _deal(
             with side.process.paused() if each.trusted else nullcontext():
                 spent[each.trusted] = run_timed(bench, each, order, seed, left_s(), written=part.candidate)
             if not each.trusted:
-                chosen = timed_outputs.choose(bench, part, drawn) if is_looked_at else []
+                claimed_ms = spent[False][1] / len(part.candidate)
+                chosen = timed_outputs.choose(bench, part, drawn, claimed_ms) if is_looked_at else []
                 kept = timed_outputs.collect(bench, side, part, chosen, left_s)
         look = None
         if kept:

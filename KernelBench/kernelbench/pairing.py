@@ -24,13 +24,14 @@ SECOND_MS, SECOND_SHARE = 0.05, 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """Milliseconds that both sides took to deliver the same outputs of a round.
+    """Milliseconds of both sides' deliveries of the same outputs of a round; `counts` says of how many.
 
-    The candidate's first came right after its batch. Of each, whether its inputs were usual: it can tell.
+    The candidate's first came right after its batch. Of each, whether inputs were usual: it can tell.
     """
 
     candidate_ms: list[float] = field(default_factory=list)
     reference_ms: list[float] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
     are_usual: list[bool] = field(default_factory=list)
 
 

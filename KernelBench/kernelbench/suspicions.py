@@ -26,7 +26,8 @@ SOONER_MS = 0.1
 """An output that comes sooner than the reference's makes up for one that comes late by no more than this."""
 PLACED_SHARE = 0.2
 """A delivery may take so much longer than the reference's for where outputs lie: it shows in gigabytes."""
-DEFERRED_SHARE, MUCH_DEFERRED = 0.03, 0.25
+DEFERRED_SHARE, MUCH_DEFERRED, MUCH_BY_CHANCE = 0.03, 0.25, 0.1
+"""Shares of what is claimed: to be charged; for a person to look where few came late, or most by chance."""
 CHANCE = 5.0
 """Two standard errors of a median of differences, where one side's median deviation and a root are known."""
 
@@ -42,33 +43,35 @@ def charge_deferred(found: Measurement) -> None:
 
     It shows in each delivery (done when asked for) or in the first one (not yet done). A kernel may do so in
     some rounds only: with what they put off, rounds that were looked at must not take longer, beside the
-    reference, than all claim. How far chance goes the reference's deliveries say. Where few looks were late,
-    and the difference is large all the same, a person should look.
+    reference, than all claim. How far chance goes the reference's deliveries say. Where the difference is
+    large all the same, be it that few looks were late, or most and that may be chance, a person should look:
+    by stalling a kernel can see to it that there are few looks, and chance goes far.
     """
     looks = [(r, r.look) for r in found.counted if r.look]
     if len(looks) < pairing.MIN_ROUNDS:
         return
     as_a_whole = [(_latest_ms(look) - LATE_MS) / r.calls for r, look in looks]
-    late = [
-        max(_usual_lateness_ms(look) - DEFERRED_MS, ms)
-        for (_, look), ms in zip(looks, as_a_whole, strict=True)
-    ]
+    late = [max(_lateness_ms(look), ms) for (_, look), ms in zip(looks, as_a_whole, strict=True)]
     deferred_ms = max(_more_than_claimed_ms(found, late), statistics.median(late))
-    deliveries_ms = [statistics.fmean(look.reference_ms) for _, look in looks]
+    deliveries_ms = [_an_output_ms(look) for _, look in looks]
     chance_ms = _chance(deliveries_ms)
     chance_as_a_whole_ms = _chance([max(look.reference_ms) / r.calls for r, look in looks])
     _log.debug("put off %.4f ms a call, chance %.4f", deferred_ms, chance_ms)
-    is_chance = deferred_ms <= chance_ms and statistics.median(as_a_whole) <= chance_as_a_whole_ms
-    if is_chance or deferred_ms <= DEFERRED_SHARE * found.claimed_ms:
+    if deferred_ms <= DEFERRED_SHARE * found.claimed_ms:
         return
-    if statistics.quantiles(late)[2] > deferred_ms / 2:
-        found.deferred_ms = deferred_ms
+    is_chance = deferred_ms <= chance_ms and statistics.median(as_a_whole) <= chance_as_a_whole_ms
+    most_are_late = statistics.quantiles(late)[2] > deferred_ms / 2
+    if most_are_late and not is_chance:
+        unforgiven = [max(_all_lateness_ms(r, look), ms) for (r, look), ms in zip(looks, late, strict=True)]
+        found.deferred_ms = max(_more_than_claimed_ms(found, unforgiven), statistics.median(unforgiven))
         found.labels.append("deferred-work")
-    elif deferred_ms > MUCH_DEFERRED * found.claimed_ms:
-        stray_ms = max(deliveries_ms) - statistics.median(deliveries_ms)
-        if max(late) > max(deferred_ms / 2, stray_ms):
-            message = f"where outputs were looked at, a call takes {deferred_ms:.4f} ms more than is claimed"
-            found.suspicion = ("LooksDiffer", message)
+        return
+    stray_ms = max(deliveries_ms) - statistics.median(deliveries_ms)
+    some_are_late = not is_chance and max(late) > max(deferred_ms / 2, stray_ms)
+    least_share = MUCH_BY_CHANCE if most_are_late else MUCH_DEFERRED
+    if (most_are_late or some_are_late) and deferred_ms > least_share * found.claimed_ms:
+        message = f"where outputs were looked at, a call takes {deferred_ms:.4f} ms more than is claimed"
+        found.suspicion = ("LooksDiffer", message)
 
 
 def _more_than_claimed_ms(found: Measurement, late: list[float]) -> float:
@@ -85,11 +88,30 @@ def _more_than_claimed_ms(found: Measurement, late: list[float]) -> float:
     return (charged - claimed) * statistics.median(r.reference_ms for r in counted)
 
 
-def _usual_lateness_ms(look: pairing.Look) -> float:
-    """Milliseconds by which outputs on usual inputs came late in the mean."""
-    later = _later_ms(look)
-    usual = [ms for ms, is_usual in zip(later, look.are_usual, strict=True) if is_usual]
-    return statistics.fmean(usual or later)
+def _lateness_ms(look: pairing.Look) -> float:
+    """Milliseconds by which outputs on usual inputs came late in the mean, beyond what a delivery hides."""
+    later = [ms - DEFERRED_MS for ms in _later_ms(look)]
+    return _mean_an_output(look, later)
+
+
+def _all_lateness_ms(r: pairing.Round, look: pairing.Look) -> float:
+    """The same with nothing forgiven, or of the whole batch: of a kernel that puts work off beyond doubt."""
+    later = [ours - theirs for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)]
+    return max(_mean_an_output(look, later), max(later) / r.calls)
+
+
+def _an_output_ms(look: pairing.Look) -> float:
+    """Milliseconds in which the reference delivered an output on usual inputs in the mean."""
+    return _mean_an_output(look, look.reference_ms)
+
+
+def _mean_an_output(look: pairing.Look, milliseconds: list[float]) -> float:
+    """The mean over outputs on usual inputs, delivered alone or at once; over all if none was usual."""
+    listed = list(zip(milliseconds, look.counts, look.are_usual, strict=True))
+    counted = [(ms, count) for ms, count, is_usual in listed if is_usual] or [
+        (ms, count) for ms, count, _ in listed
+    ]
+    return sum(ms for ms, _ in counted) / sum(count for _, count in counted)
 
 
 def _latest_ms(look: pairing.Look) -> float:
@@ -97,6 +119,7 @@ def _latest_ms(look: pairing.Look) -> float:
 
 
 def _later_ms(look: pairing.Look) -> list[float]:
+    """Milliseconds by which each delivery was later than the reference's, but for where outputs may lie."""
     return [
         max(ours - (1 + PLACED_SHARE) * theirs, -SOONER_MS)
         for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)

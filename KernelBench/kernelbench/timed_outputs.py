@@ -22,6 +22,9 @@ from kernelbench.sides import REFERENCE_TIMEOUT_S, Side
 VERIFIED_SHARE = 0.2
 LEAST_VERIFIED, MIN_VERIFIED, MAX_VERIFIED = 2, 4, 8
 
+AT_ONCE_MS, AT_ONCE_SHARE = 0.2, 0.03
+"""A delivery hides about so much work put off; as many come at once as make it such a share of all."""
+
 SNAPSHOT_BYTES = 4 << 30
 
 Verifier = Callable[[list[torch.Tensor], list[torch.Tensor], dict[str, Any]], None]
@@ -39,18 +42,19 @@ class WorkLeft(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """One output of a timed batch as it was right after: of which input set, and how long delivery took."""
+    """Outputs of a timed batch as they were right after: of which input sets, and how long delivery took."""
 
-    at: int
-    outputs: list[torch.Tensor]
+    sets: list[int]
+    outputs: list[list[torch.Tensor]]
     delivery_ms: float
 
 
-def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]]) -> list[int]:
-    """Which sets of a finished batch to look at: unusual inputs, and usual ones beside them if there are any.
+def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]], claimed_ms: float) -> list[list[int]]:
+    """Which sets of a finished batch to look at, by deliveries: unusual inputs, and usual ones beside them.
 
     Any call of the candidate may be chosen, whether the reference has run it or not; first come those it has,
-    since it lets go of them when it runs again.
+    since it lets go of them when it runs again. Of usual ones so many are delivered at once that work put off
+    shows, by what a call takes, it says: an output alone hides AT_ONCE_MS.
     """
     if "timed_outputs" in bench.settings.switched_off:
         return []
@@ -66,26 +70,34 @@ def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]]) -> list[int]:
     if rest and count == 1:
         of_bent = _secret.randrange(2)
     chosen = bent[:of_bent]
-    return sorted(chosen + rest[: count - len(chosen)], key=lambda at: at not in part.reference)
+    of_rest = count - len(chosen)
+    if of_rest:
+        wanted = math.ceil(AT_ONCE_MS / max(AT_ONCE_SHARE * claimed_ms, 1e-6))
+        of_rest = max(of_rest, min(wanted, bench.slots, bench.calls))
+    usual = sorted(rest, key=lambda at: at not in part.reference)[:of_rest]
+    deliveries = [[at] for at in chosen]
+    deliveries += [usual[first : first + bench.slots] for first in range(0, len(usual), bench.slots)]
+    return sorted(deliveries, key=lambda sets: not set(sets) <= set(part.reference))
 
 
 def collect(
-    bench: Bench, side: Side, part: Part, chosen: list[int], left_s: Callable[[], float]
+    bench: Bench, side: Side, part: Part, chosen: list[list[int]], left_s: Callable[[], float]
 ) -> list[Kept]:
     """Take outputs before anything else runs, and the first at once: what still runs then is late.
 
     The inputs go after that, so that nothing put off until it is asked for can be done any more.
     """
     kept: list[Kept] = []
-    for at in chosen:
-        took = deliver(bench, side, part.candidate.index(at), left_s())
-        outputs = bench.read_outputs(side, kept=True)
+    for sets in chosen:
+        took = deliver(bench, side, [part.candidate.index(at) for at in sets], left_s())
+        outputs = [bench.read_outputs(side, slot, kept=True) for slot in range(len(sets))]
         bench.settle()
         if not kept:
-            if not bench.mutates and bench.inputs_changed(side, _secret.choice(chosen)):
+            looked_at = _secret.choice([at for some in chosen for at in some])
+            if not bench.mutates and bench.inputs_changed(side, looked_at):
                 raise InputsChanged
             bench.scramble(side)
-        kept.append(Kept(at=at, outputs=outputs, delivery_ms=took))
+        kept.append(Kept(sets=sets, outputs=outputs, delivery_ms=took))
     return kept
 
 
@@ -102,24 +114,27 @@ def verify(
     look = Look()
     while left:
         each = left.pop(0)
-        if each.at not in ran:
+        if not set(each.sets) <= set(ran):
             if bench.is_random:
                 break
-            ran = [each.at, *(one.at for one in left)]
+            ran = [*each.sets, *(at for one in left for at in one.sets)]
             run_batch(bench, bench.reference, ran, 0, REFERENCE_TIMEOUT_S)
-        spent_ms = deliver_undisturbed(bench, ran.index(each.at))
+        spent_ms = deliver_undisturbed(bench, [ran.index(at) for at in each.sets])
         if spent_ms is None:
             raise WorkLeft
         if not look.reference_ms:
             bench.scramble(bench.reference)
-        seed, distribution = drawn[each.at]
         look.reference_ms.append(spent_ms)
         look.candidate_ms.append(each.delivery_ms)
-        look.are_usual.append(distribution == bench.usual)
-        facts = {"distribution": distribution, "seed": seed, "call": part.candidate.index(each.at)}
-        facts |= bench.weight_facts()
+        look.counts.append(len(each.sets))
+        look.are_usual.append(drawn[each.sets[0]][1] == bench.usual)
         times_weighed = bench.times_weighed
-        check(bench.read_outputs(bench.reference), each.outputs, facts)
+        several = len(each.sets) > 1
+        expected = [bench.read_outputs(bench.reference, slot, kept=several) for slot in range(len(each.sets))]
+        for at, right, found in zip(each.sets, expected, each.outputs, strict=True):
+            seed, distribution = drawn[at]
+            facts = {"distribution": distribution, "seed": seed, "call": part.candidate.index(at)}
+            check(right, found, facts | bench.weight_facts())
         if bench.times_weighed != times_weighed:
             # The reference ran meanwhile, on inputs in the first set's place.
             ran = []
