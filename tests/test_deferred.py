@@ -129,8 +129,8 @@ def test_few_looks_among_scattered_deliveries_hide_no_large_part_of_a_kernel():
     rng = random.Random(2)
     rounds = []
     for theirs_ms in [0.1, 0.2, 0.3] * 2:
-        ours_ms = (1 + PLACED_SHARE) * theirs_ms + DEFERRED_MS + 0.08
-        look = Look(candidate_ms=[ours_ms], reference_ms=[theirs_ms], counts=[1], are_usual=[True])
+        ours_ms = (1 + PLACED_SHARE) * theirs_ms + DEFERRED_MS + 4 * 0.04
+        look = Look(candidate_ms=[ours_ms], reference_ms=[theirs_ms], counts=[4], are_usual=[True])
         rounds.append(replace(a_round(0.04, [], rng=rng), look=look))
     assert charged(rounds).suspicion[0] == "LooksDiffer"
 

@@ -27,6 +27,7 @@ _QUICK_S, _QUICK_IN_A_ROW = 2e-4, 3
 _QUIET_WITHIN_S, _QUIET_TRIES = 0.05, 50
 _DELIVERIES = 5
 _LEAST_MS = 1e-6
+_SMALL_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
 _secret = random.SystemRandom()
 
@@ -130,10 +131,10 @@ def measure_alone(bench: Bench, times: int = 3) -> list[float]:
 
 def deliver(bench: Bench, side: Side, indices: list[int], left_s: float) -> float:
     """Let a side deliver outputs of its last batch, each to a slot; milliseconds until the device is free."""
+    places = [bench.slot(number) for number in range(len(indices))]
     bench.settle()
     start = time.perf_counter()
-    for slot, index in enumerate(indices):
-        side.deliver(index, bench.slot(slot), left_s, slot=slot, spin=bench.device == "cuda")
+    side.deliver(indices, places, left_s, spin=bench.device == "cuda")
     bench.touch_device()
     return (time.perf_counter() - start) * 1e3
 
@@ -199,9 +200,10 @@ def draw_memory(bench: Bench, side: Side, calls: int, left_s: float) -> None:
 
     Where large blocks lie makes some kernels up to 30 % slower, for as long as they lie there. In one piece
     they lie alike on both sides; the piece itself often alternates between two places. One call is enough to
-    warm up, but where a side never held so many outputs it makes all of them, to know what they take.
+    warm up, but where a side never held so many outputs, or their memory comes in other pieces, it makes all.
     """
     missing = max(0, calls - side.calls_held)
     side.calls_held += missing
-    order = list(range(calls)) if missing else [0]
+    is_small = bench.output_bytes <= _SMALL_BYTES < bench.output_bytes * calls
+    order = list(range(calls)) if missing or is_small else [0]
     run_batch(bench, side, order, 0, left_s, room=missing * bench.output_bytes)

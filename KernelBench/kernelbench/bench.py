@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from kernelbench import batches, compare, memory
-from kernelbench.frames import Leaf, Op, Reply
+from kernelbench.frames import MAX_LEAVES, Leaf, Op, Reply
 from kernelbench.inputs import InputSource
 from kernelbench.jobs import Settings
 from kernelbench.problems import Problem
@@ -135,7 +135,7 @@ class Bench:
         self.reference.buffers["inputs"].publish()
         self.settle()
         self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict, exact=exact)
-        self.reference.deliver(0, self.slot(0), REFERENCE_TIMEOUT_S)
+        self.reference.deliver([0], [self.slot(0)], REFERENCE_TIMEOUT_S)
         return self.read_outputs(self.reference)
 
     def slot(self, number: int) -> list[int]:
@@ -144,7 +144,8 @@ class Bench:
 
     def read_outputs(self, side: Side, number: int = 0, *, kept: bool = False) -> list[torch.Tensor]:
         """Give what a side delivered last to a slot, row-major: copies if `kept`, else views where it can."""
-        arena, said = side.buffers["outputs"], side.delivered.get(number, ())
+        arena, count = side.buffers["outputs"], len(self.output_leaves)
+        said = side.delivered[number * count :]
         arena.refresh()
         self.settle()
         found = []
@@ -297,7 +298,7 @@ class Bench:
         sizes = [leaf_bytes(leaf) for leaf in self.output_leaves]
         self._output_offsets, self.output_bytes = memory.layout(sizes)
         affordable = 1 if self._fallback else SLOTS_BYTES // max(self.output_bytes, 1)
-        self.slots = max(1, min(MAX_SLOTS, affordable))
+        self.slots = max(1, min(MAX_SLOTS, affordable, MAX_LEAVES // max(len(sizes), 1)))
         self._share("outputs", self.output_bytes * self.slots)
         self.is_random = self.mutates  # what it draws cannot be told from what it changes
         self.aliases = self.mutates or self._reference_aliases(seed)
@@ -320,7 +321,7 @@ class Bench:
         self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
         self.reference.buffers["inputs"].tensor.fill_(0xFF)
         self.settle()
-        self.reference.deliver(0, self.slot(0), REFERENCE_TIMEOUT_S)
+        self.reference.deliver([0], [self.slot(0)], REFERENCE_TIMEOUT_S)
         again = self.read_outputs(self.reference)
         return self.worst(expected, again, "plain") > 1.0
 

@@ -79,7 +79,7 @@ def _trial(hearing: Hearing, seed: int, differences: _Differences) -> bool:
     bench.settle()
     reply = hearing.ask(Op.CALL, at=0, seed=seed, poison=0, strict=False)
     _check_claims(bench, reply)
-    side.deliver(0, bench.slot(0), hearing.left_s())
+    side.deliver([0], [bench.slot(0)], hearing.left_s())
     found = bench.read_outputs(side)
     hearing.worst = max(hearing.worst, bench.worst(expected, found, "plain"))
     tolerance = compare.TOLERANCES[bench.settings.precision]

@@ -65,7 +65,7 @@ def replay(job: Job, settings: Settings, example: Mapping[str, Any]) -> Replay:
             )
             if reply.text != bench.structure:
                 raise RunFailed("WrongStructure", f"expected {bench.structure}, got {reply.text[:200]}")
-            side.deliver(0, bench.slot(0), settings.timeout_s)
+            side.deliver([0], [bench.slot(0)], settings.timeout_s)
             given = bench.read_outputs(side)
             output, index = example["output"], example["index"]
             return Replay(

@@ -206,16 +206,19 @@ class Runner:
         gc.enable()
         return reply
 
-    def deliver(self, index: int, offsets: list[int]) -> Reply:
-        """Copy one kept output into the shared buffer as it lies in memory: reordering takes longer."""
-        slot = self.buffers["outputs"]
-        leaves, _ = flatten(self.outputs[index])
-        for leaf, offset in zip(leaves, offsets, strict=True):
-            lying = leaf.permute(memory_order(leaf))
-            slot.view(offset, lying.dtype, tuple(lying.shape)).copy_(lying)
+    def deliver(self, indices: list[int], places: list[list[int]]) -> Reply:
+        """Copy kept outputs into the shared buffer, each as it lies in memory: reordering takes longer."""
+        arena = self.buffers["outputs"]
+        delivered = []
+        for index, offsets in zip(indices, places, strict=True):
+            leaves, _ = flatten(self.outputs[index])
+            for leaf, offset in zip(leaves, offsets, strict=True):
+                lying = leaf.permute(memory_order(leaf))
+                arena.view(offset, lying.dtype, tuple(lying.shape)).copy_(lying)
+            delivered += leaves
         self._synchronize()
-        slot.publish()
-        return Reply(op=Op.DONE, leaves=tuple(claim(leaf) for leaf in leaves))
+        arena.publish()
+        return Reply(op=Op.DONE, leaves=tuple(claim(leaf) for leaf in delivered))
 
     def warm(self, compiler: bool = False) -> Reply:
         """Open the device, and the libraries that most models use, before they are needed.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kernelbench import memory
@@ -33,8 +33,8 @@ class Side:
     trusted: bool = False
     calls_held: int = 1
     """For the outputs of so many calls at once it has taken memory."""
-    delivered: dict[int, tuple[Leaf, ...]] = field(default_factory=dict)
-    """What it says of the outputs that it delivered last, by the slot that each was copied to."""
+    delivered: tuple[Leaf, ...] = ()
+    """What it says of the outputs that it delivered last, of one after the other."""
 
     def ask(self, op: Op, timeout_s: float, *, fds: tuple[int, ...] = (), **facts: Any) -> Reply:
         """Send a request and wait for its answer."""
@@ -52,11 +52,11 @@ class Side:
             return self.process.receive(self._patience_s(timeout_s), spin=spin)
 
     def deliver(
-        self, index: int, offsets: list[int], timeout_s: float, *, slot: int = 0, spin: bool = False
+        self, indices: list[int], places: list[list[int]], timeout_s: float, *, spin: bool = False
     ) -> None:
-        """Let the process copy an output of its last call or batch into a slot of the buffer for outputs."""
-        self.send(Op.DELIVER, index=index, offsets=offsets)
-        self.delivered[slot] = self.receive(timeout_s, spin=spin).leaves
+        """Let the process copy outputs of its last call or batch to places in the buffer for outputs."""
+        self.send(Op.DELIVER, indices=indices, places=places)
+        self.delivered = self.receive(timeout_s, spin=spin).leaves
 
     def hand_over(self, name: str, timeout_s: float) -> None:
         """Let the process map one of the buffers."""

@@ -68,8 +68,10 @@ def charge_deferred(found: Measurement) -> None:
         return
     stray_ms = max(deliveries_ms) - statistics.median(deliveries_ms)
     some_are_late = not is_chance and max(late) > max(deferred_ms / 2, stray_ms)
-    least_share = MUCH_BY_CHANCE if most_are_late else MUCH_DEFERRED
-    if (most_are_late or some_are_late) and deferred_ms > least_share * found.claimed_ms:
+    in_all_ms = statistics.median(ms * max(look.counts) for (_, look), ms in zip(looks, late, strict=True))
+    many_are_late = most_are_late and in_all_ms > LATE_MS
+    least_share = MUCH_BY_CHANCE if many_are_late else MUCH_DEFERRED
+    if (many_are_late or some_are_late) and deferred_ms > least_share * found.claimed_ms:
         message = f"where outputs were looked at, a call takes {deferred_ms:.4f} ms more than is claimed"
         found.suspicion = ("LooksDiffer", message)
 

@@ -73,7 +73,7 @@ def choose(bench: Bench, part: Part, drawn: list[tuple[int, str]], claimed_ms: f
     of_rest = count - len(chosen)
     if of_rest:
         wanted = math.ceil(AT_ONCE_MS / max(AT_ONCE_SHARE * claimed_ms, 1e-6))
-        of_rest = max(of_rest, min(wanted, bench.slots, bench.calls))
+        of_rest = max(of_rest, min(wanted, bench.slots, max(bench.calls, MIN_VERIFIED)))
     usual = sorted(rest, key=lambda at: at not in part.reference)[:of_rest]
     deliveries = [[at] for at in chosen]
     deliveries += [usual[first : first + bench.slots] for first in range(0, len(usual), bench.slots)]
@@ -90,8 +90,9 @@ def collect(
     kept: list[Kept] = []
     for sets in chosen:
         took = deliver(bench, side, [part.candidate.index(at) for at in sets], left_s())
-        outputs = [bench.read_outputs(side, slot, kept=True) for slot in range(len(sets))]
-        bench.settle()
+        with side.process.paused():  # what it still wrote would be work put off that no clock saw
+            outputs = [bench.read_outputs(side, slot, kept=True) for slot in range(len(sets))]
+            bench.settle()
         if not kept:
             looked_at = _secret.choice([at for some in chosen for at in some])
             if not bench.mutates and bench.inputs_changed(side, looked_at):

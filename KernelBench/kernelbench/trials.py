@@ -110,7 +110,7 @@ def _trial(hearing: Hearing, distribution: str, seed: int) -> None:
             Status.REJECTED, "InputChanged", "forward changed its inputs", {"violation": "input", **facts}
         )
     bench.scramble(side)
-    side.deliver(0, bench.slot(0), hearing.left_s())
+    side.deliver([0], [bench.slot(0)], hearing.left_s())
     check_values(hearing, expected, bench.read_outputs(side), distribution, facts)
 
 

@@ -45,10 +45,10 @@ def batch(self, seed=0, order=(), **_):
     return Reply(op=Op.DONE, number=0.01, count=len(order))
 
 
-def deliver(self, index, offsets):
+def deliver(self, indices, places):
     if isinstance(self.outputs, Later):
         self.outputs.worker.join()
-    return honest_deliver(self, index, offsets)
+    return honest_deliver(self, indices, places)
 
 
 methods[Op.BATCH] = functools.partial(batch, served)

@@ -21,9 +21,9 @@ served, methods = serving()
 honest = runner.Runner.deliver
 
 
-def deliver(self, index, offsets):
+def deliver(self, indices, places):
     self.channel.answer(Reply(op=Op.DONE))
-    honest(self, index, offsets)
+    honest(self, indices, places)
     self.channel.answer = lambda reply: self.channel.__dict__.pop("answer")
     return Reply(op=Op.DONE)
 

@@ -16,7 +16,7 @@ def serving():
 
 served, methods = serving()
 
-methods[Op.DELIVER] = lambda index, offsets: Reply(op=Op.DONE)
+methods[Op.DELIVER] = lambda indices, places: Reply(op=Op.DONE)
 
 
 class ModelNew(torch.nn.Module):

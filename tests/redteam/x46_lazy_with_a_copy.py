@@ -30,11 +30,12 @@ def batch(self, seed=0, order=(), **_):
     return Reply(op=Op.DONE, number=0.05, count=len(self.kept))
 
 
-def deliver(self, index, offsets):
-    if self.outputs[index] is None:
-        with torch.no_grad():
-            self.outputs[index] = self.model(*self.kept[index])
-    return honest_deliver(self, index, offsets)
+def deliver(self, indices, places):
+    for index in indices:
+        if self.outputs[index] is None:
+            with torch.no_grad():
+                self.outputs[index] = self.model(*self.kept[index])
+    return honest_deliver(self, indices, places)
 
 
 methods[Op.BATCH] = functools.partial(batch, served)

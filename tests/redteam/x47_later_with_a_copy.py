@@ -38,11 +38,11 @@ def batch(self, seed=0, order=(), **_):
     return Reply(op=Op.DONE, number=0.05, count=len(kept))
 
 
-def deliver(self, index, offsets):
+def deliver(self, indices, places):
     if getattr(self, "worker", None) is not None:
         self.worker.join()
         self.worker = None
-    return honest_deliver(self, index, offsets)
+    return honest_deliver(self, indices, places)
 
 
 methods[Op.BATCH] = functools.partial(batch, served)

@@ -33,14 +33,15 @@ def batch(self, **_):
     return Reply(op=Op.DONE, number=(time.perf_counter() - start) * 1e3, count=len(self.kept))
 
 
-def deliver(self, index, offsets):
-    if self.outputs[index] is None:
-        with torch.no_grad():
-            self.outputs[index] = self.model(*self.kept[index])
+def deliver(self, indices, places):
     slot = self.buffers["outputs"]
-    leaves, _ = flatten(self.outputs[index])
-    for leaf, offset in zip(leaves, offsets, strict=True):
-        slot.view(offset, leaf.dtype, tuple(leaf.shape)).copy_(leaf)
+    for index, offsets in zip(indices, places, strict=True):
+        if self.outputs[index] is None:
+            with torch.no_grad():
+                self.outputs[index] = self.model(*self.kept[index])
+        leaves, _ = flatten(self.outputs[index])
+        for leaf, offset in zip(leaves, offsets, strict=True):
+            slot.view(offset, leaf.dtype, tuple(leaf.shape)).copy_(leaf)
     torch.cuda.current_stream().synchronize()
     slot.publish()
     with torch.cuda.stream(aside):

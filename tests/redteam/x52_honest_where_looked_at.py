@@ -55,7 +55,7 @@ def batch(self, room=None, **_):
     return Reply(op=Op.DONE, number=half_s * 1e3, count=len(order))
 
 
-def deliver(self, index, offsets):
+def deliver(self, indices, places):
     if seen["look"]:
         seen[seen["look"]] += 1
         seen["look"] = ""
@@ -63,7 +63,7 @@ def deliver(self, index, offsets):
         if output is None:
             with torch.no_grad():
                 self.outputs[at] = self.model(*self.kept[at])
-    return honest_deliver(self, index, offsets)
+    return honest_deliver(self, indices, places)
 
 
 methods[Op.BATCH] = functools.partial(batch, served)
