@@ -142,13 +142,13 @@ def deliver(bench: Bench, side: Side, indices: list[int], left_s: float) -> floa
 def deliver_undisturbed(bench: Bench, indices: list[int]) -> float | None:
     """Milliseconds in which the reference delivers while nobody else has the device; None if that never is.
 
-    On a GPU it delivers once before, to be awake as a candidate is; then the L2 cache is emptied. Processes
+    On a GPU it is asked for none before, to be awake as a candidate is, and the L2 cache emptied. Processes
     have a GPU by turns: while another's kernels run, whoever asks waits for its turn.
     """
     if bench.device != "cuda":
         return deliver(bench, bench.reference, indices, REFERENCE_TIMEOUT_S)
     for _ in range(_DELIVERIES):
-        deliver(bench, bench.reference, indices[:1], REFERENCE_TIMEOUT_S)
+        deliver(bench, bench.reference, [], REFERENCE_TIMEOUT_S)
         _empty_cache()
         falls_quiet(bench)
         took_ms = deliver(bench, bench.reference, indices, REFERENCE_TIMEOUT_S)

@@ -76,10 +76,14 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
     off = settings.switched_off
     names = [] if "panel" in off else bench.source.distributions()
     deck = measure.Deck([name for name in names if name not in bench.skipped])
-    _try_panel(hearing, deck, PANEL_FIRST if settings.measure else len(deck.unseen))
+    first = PANEL_FIRST if settings.measure else len(deck.unseen)
     if "affine" not in off and bench.table:
         trials.affine_trial(hearing)
         hearing.mark("affine")
+        if "upstream" in deck.unseen:  # that trial had such inputs
+            deck.see("upstream")
+            first -= 1
+    _try_panel(hearing, deck, first)
     if not settings.measure:
         return {"status": Status.CORRECT}
     found = _measured(hearing, deck)
