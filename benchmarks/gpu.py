@@ -6,7 +6,9 @@ Each step is a command of this repository. A GPU takes the first step that nobod
 the processor cores to itself; a step is stopped when the time is up, and the next run continues it from what
 it left. `steps.jsonl` says what ran, where and how long; what each printed lies beside it.
 `kbl record` takes the work files from `evaluations/` and `part-*/`; `benchmarks/redteam.py --only none
---write` and `benchmarks/evaluator.py --runs` make their reports from the rest.
+--write` makes its report from the lines of `redteam-*/`, put together, and `benchmarks/evaluator.py --runs`
+from two runs of copies, beside which nothing else should run: `--only pytorch-eager,pytorch-eager-again`
+makes these.
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ sys.path[:0] = [str(ROOT / "KernelBench")]
 
 from kernelbench.devices import device_names  # noqa: E402
 from kernelbench.figures import gpu_model  # noqa: E402
+from kernelbench.keys import KernelKey  # noqa: E402
 
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
 PROBLEMS = [f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(1, count + 1)]
 PARTS = 8
 """An entry that takes hours is judged in so many parts, so that several GPUs share it."""
+
+REDTEAM_PARTS = 4
 
 STOP_S = 15.0
 """A step that is stopped may take this long to write what it has."""
@@ -71,7 +76,13 @@ def steps(work: Path) -> list[Step]:
         return Step(name=name, command=[*KBL, "evaluate", path, *arguments])
 
     def in_parts(entry: str) -> list[Step]:
-        return [evaluate(entry, f"part-{at}", ",".join(PROBLEMS[at::PARTS])) for at in range(PARTS)]
+        """What the board lacks of an entry; all of it where it lacks nothing."""
+        recorded = ROOT / "data" / "results" / gpu / f"{entry}.json"
+        rows = json.loads(recorded.read_text("utf-8"))["rows"] if recorded.is_file() else []
+        keys = [KernelKey.parse(row["key"]) for row in rows]
+        known = {f"{key.level}/{key.problem_id}" for key in keys}
+        wanted = [problem for problem in PROBLEMS if problem not in known] or PROBLEMS
+        return [evaluate(entry, f"part-{at}", ",".join(wanted[at::PARTS])) for at in range(PARTS)]
 
     def audit(entry: str) -> Step:
         result = work / "evaluations" / gpu / f"{entry}.json"
@@ -84,7 +95,16 @@ def steps(work: Path) -> list[Step]:
     return [
         evaluate("pytorch-eager"),
         evaluate("pytorch-eager", "again"),
-        script("redteam", "--device", "cuda", "--layers", "--overhead", "--out", str(work / "redteam")),
+        *(
+            Step(
+                name=f"redteam-{at}",
+                command=[
+                    *(sys.executable, "benchmarks/redteam.py", "--device", "cuda", "--layers", "--overhead"),
+                    *("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}")),
+                ],
+            )
+            for at in range(REDTEAM_PARTS)
+        ),
         evaluate("founders-cuda"),
         evaluate("founders-triton"),
         Step(

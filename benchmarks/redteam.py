@@ -302,6 +302,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "redteam")
     parser.add_argument("--limit-s", type=float, default=1e9)
     parser.add_argument("--only", default="", help="ids separated by commas")
+    parser.add_argument(
+        "--part", default="", help="only this share: 0/4 is the first of four, with all copies"
+    )
     parser.add_argument("--rewrites", type=int, default=0, help="how many honest rewrites to judge as well")
     parser.add_argument(
         "--overhead", action="store_true", help="judge copies of references without layers too"
@@ -326,6 +329,9 @@ def main() -> int:
         from rewrites import rewrite_cases
 
         cases += rewrite_cases(chosen.device, chosen.rewrites)
+    if chosen.part:
+        at, count = map(int, chosen.part.split("/"))
+        cases = [case for nth, case in enumerate(cases) if (0 if case.is_copy else nth % count) == at]
     if chosen.only:
         wanted = set(chosen.only.split(","))
         cases = [case for case in cases if case.id in wanted or case.name in wanted]
