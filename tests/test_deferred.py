@@ -38,7 +38,7 @@ def a_round(claim_ms, late_ms, *, rng, usual=(False, True), calls=8, theirs_ms=d
 
 def charged(rounds):
     found = Measurement(calls=16, rounds=rounds)
-    charge_deferred(found)
+    charge_deferred(found, "cuda")
     return found
 
 

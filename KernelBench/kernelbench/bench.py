@@ -144,10 +144,27 @@ class Bench:
 
     def read_outputs(self, side: Side, number: int = 0, *, kept: bool = False) -> list[torch.Tensor]:
         """Give what a side delivered last to a slot, row-major: copies if `kept`, else views where it can."""
-        arena, count = side.buffers["outputs"], len(self.output_leaves)
-        said = side.delivered[number * count :]
+        arena = side.buffers["outputs"]
         arena.refresh()
         self.settle()
+        return self._lying_in(arena, side, number, kept=kept)
+
+    def keep_outputs(self, side: Side, count: int) -> list[list[torch.Tensor]]:
+        """Copy what a side delivered last to so many slots, at once: what is written later goes unseen."""
+        if count == 1:
+            kept = [self.read_outputs(side, kept=True)]
+        else:
+            arena = side.buffers["outputs"]
+            arena.refresh()
+            copied = memory.SharedBuffer(arena.tensor[: count * self.output_bytes].clone(), -1)
+            kept = [self._lying_in(copied, side, number) for number in range(count)]
+        self.settle()
+        return kept
+
+    def _lying_in(
+        self, arena: memory.SharedBuffer, side: Side, number: int, *, kept: bool = False
+    ) -> list[torch.Tensor]:
+        said = side.delivered[number * len(self.output_leaves) :]
         found = []
         for at, (leaf, offset) in enumerate(zip(self.output_leaves, self.slot(number), strict=True)):
             order = said[at].order if at < len(said) else ()

@@ -123,7 +123,7 @@ def measure(
                 found = _begin_again(bench, side, calls, left_s())
         if _is_enough(bench, found, deck, time.monotonic() - started, left_s()):
             break
-    suspicions.charge_deferred(found)
+    suspicions.charge_deferred(found, bench.device)
     suspicions.judge_single(bench, side, left_s, found)
     suspicions.judge_clocks(bench, found)
     return found

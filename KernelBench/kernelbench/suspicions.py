@@ -26,7 +26,8 @@ SOONER_MS = 0.1
 """An output that comes sooner than the reference's makes up for one that comes late by no more than this."""
 PLACED_SHARE = 0.2
 """A delivery may take so much longer than the reference's for where outputs lie: it shows in gigabytes."""
-DEFERRED_SHARE, MUCH_DEFERRED, MUCH_BY_CHANCE = 0.03, 0.25, 0.1
+DEFERRED_SHARE = {"cuda": 0.03, "cpu": 0.3}
+MUCH_DEFERRED, MUCH_BY_CHANCE = 0.25, 0.1
 """Shares of what is claimed: to be charged; for a person to look where few came late, or most by chance."""
 CHANCE = 5.0
 """Two standard errors of a median of differences, where one side's median deviation and a root are known."""
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 _secret = random.SystemRandom()
 
 
-def charge_deferred(found: Measurement) -> None:
+def charge_deferred(found: Measurement, device: str) -> None:
     """Charge every call what is done only when an output is asked for, where that is beyond chance.
 
     It shows in each delivery (done when asked for) or in the first one (not yet done). A kernel may do so in
@@ -57,7 +58,7 @@ def charge_deferred(found: Measurement) -> None:
     chance_ms = _chance(deliveries_ms)
     chance_as_a_whole_ms = _chance([max(look.reference_ms) / r.calls for r, look in looks])
     _log.debug("put off %.4f ms a call, chance %.4f", deferred_ms, chance_ms)
-    if deferred_ms <= DEFERRED_SHARE * found.claimed_ms:
+    if deferred_ms <= DEFERRED_SHARE[device] * found.claimed_ms:
         return
     is_chance = deferred_ms <= chance_ms and statistics.median(as_a_whole) <= chance_as_a_whole_ms
     most_are_late = statistics.quantiles(late)[2] > deferred_ms / 2

@@ -90,9 +90,7 @@ def collect(
     kept: list[Kept] = []
     for sets in chosen:
         took = deliver(bench, side, [part.candidate.index(at) for at in sets], left_s())
-        with side.process.paused():  # what it still wrote would be work put off that no clock saw
-            outputs = [bench.read_outputs(side, slot, kept=True) for slot in range(len(sets))]
-            bench.settle()
+        outputs = bench.keep_outputs(side, len(sets))
         if not kept:
             looked_at = _secret.choice([at for some in chosen for at in some])
             if not bench.mutates and bench.inputs_changed(side, looked_at):
