@@ -142,12 +142,12 @@ class Bench:
         """Where the tensors of an output go in a slot of the buffer for outputs."""
         return [number * self.output_bytes + offset for offset in self._output_offsets]
 
-    def read_outputs(self, side: Side, number: int = 0, *, kept: bool = False) -> list[torch.Tensor]:
-        """Give what a side delivered last to a slot, row-major: copies if `kept`, else views where it can."""
+    def read_outputs(self, side: Side, *, kept: bool = False) -> list[torch.Tensor]:
+        """Give what a side delivered to the first slot, row-major: copies if `kept`, else views if it can."""
         arena = side.buffers["outputs"]
         arena.refresh()
         self.settle()
-        return self._lying_in(arena, side, number, kept=kept)
+        return self._lying_in(arena, side, 0, kept=kept)
 
     def keep_outputs(self, side: Side, count: int) -> list[list[torch.Tensor]]:
         """Copy what a side delivered last to so many slots, at once: what is written later goes unseen."""

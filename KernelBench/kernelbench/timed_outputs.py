@@ -128,8 +128,10 @@ def verify(
         look.counts.append(len(each.sets))
         look.are_usual.append(drawn[each.sets[0]][1] == bench.usual)
         times_weighed = bench.times_weighed
-        several = len(each.sets) > 1
-        expected = [bench.read_outputs(bench.reference, slot, kept=several) for slot in range(len(each.sets))]
+        if len(each.sets) > 1:
+            expected = bench.keep_outputs(bench.reference, len(each.sets))
+        else:
+            expected = [bench.read_outputs(bench.reference)]
         for at, right, found in zip(each.sets, expected, each.outputs, strict=True):
             seed, distribution = drawn[at]
             facts = {"distribution": distribution, "seed": seed, "call": part.candidate.index(at)}
