@@ -40,6 +40,28 @@ CASES = {
     "no output on the device": (kernel("return self.right(x).cpu()"), "mismatch"),
 }
 
+COMPILED = kernel(
+    "AsyncCompile.wait_pool_ready()",
+    "product(torch.ones(1024, 1024, device=x.device, dtype=torch.bfloat16))",
+    "assert 1 < len(compiled()) == len(set(compiled()))",
+    head="""
+import json
+from pathlib import Path
+from torch._inductor.async_compile import AsyncCompile
+
+@torch.compile(mode="max-autotune-no-cudagraphs")
+def product(x):
+    return x @ x
+
+def compiled():
+    found = []
+    for path in Path(os.environ["TRITON_CACHE_DIR"]).rglob("triton_mm.json"):
+        facts = json.loads(path.read_text())
+        found.append((path.with_suffix(".ttir").read_text(), facts["num_warps"], facts["num_stages"]))
+    return found
+""",
+)
+
 
 @pytest.fixture(scope="module")
 def rows():
@@ -61,3 +83,9 @@ def test_the_figures_of_the_kernel_after_it_are_unchanged(rows, case):
     assert row.status == "correct", row.failure
     assert row.speedup == pytest.approx(1.0, rel=0.03)
     assert row.reference_ms.median == pytest.approx(rows[0].reference_ms.median, rel=0.05)
+
+
+def test_torchs_compiler_compiles_no_choice_twice():
+    settings = cpu_settings(device="cuda", sizes="full", memory_gb=32.0)
+    (verdict,) = LocalEngine(gpus=[0]).run(jobs_of(COMPILED, problem=LARGE), settings)
+    assert verdict.row.status == "correct", verdict.row.failure

@@ -223,7 +223,8 @@ class Runner:
     def warm(self, compiler: bool = False) -> Reply:
         """Open the device, and the libraries that most models use, before they are needed.
 
-        `compiler` starts the processes in which torch's compiler works, which takes them seconds.
+        `compiler` starts the processes in which torch's compiler works, which takes them seconds, and takes
+        their assembler here too: with another Triton would compile again whatever they have compiled.
         """
         ones = torch.ones(8, 8, 8, 8, device=self.device)
         torch.nn.functional.conv2d(ones @ ones, ones)
@@ -231,7 +232,9 @@ class Runner:
         if compiler:
             with suppress(ImportError, AttributeError, OSError, RuntimeError, AssertionError):
                 from torch._inductor.async_compile import AsyncCompile
+                from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
 
+                _set_triton_ptxas_path()
                 AsyncCompile.wakeup()
         return Reply(op=Op.DONE)
 
