@@ -50,7 +50,7 @@ LEFT_BEHIND = Path("/tmp/redteam-was-here")
 
 OVERHEAD_PROBLEMS = {
     "cpu": ("1_1", "1_19", "1_47", "1_23", "2_76", "2_12", "3_5"),
-    "cuda": tuple(f"{level}_{at}" for level in (1, 2, 3) for at in range(5, 50 if level == 3 else 100, 10)),
+    "cuda": tuple(f"{level}_{at}" for level in (1, 2, 3) for at in range(3, 51 if level == 3 else 101, 3)),
 }
 
 GPU_SIZES: dict[str, dict[str, Any]] = {
@@ -302,9 +302,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "redteam")
     parser.add_argument("--limit-s", type=float, default=1e9)
     parser.add_argument("--only", default="", help="ids separated by commas")
-    parser.add_argument(
-        "--part", default="", help="only this share: 0/4 is the first of four, with all copies"
-    )
+    parser.add_argument("--part", default="", help="only this share: 0/4 is the first of four")
     parser.add_argument("--rewrites", type=int, default=0, help="how many honest rewrites to judge as well")
     parser.add_argument(
         "--overhead", action="store_true", help="judge copies of references without layers too"
@@ -331,7 +329,8 @@ def main() -> int:
         cases += rewrite_cases(chosen.device, chosen.rewrites)
     if chosen.part:
         at, count = map(int, chosen.part.split("/"))
-        cases = [case for nth, case in enumerate(cases) if (0 if case.is_copy else nth % count) == at]
+        places = [case.problem.problem_id if case.is_copy else nth for nth, case in enumerate(cases)]
+        cases = [case for case, place in zip(cases, places, strict=True) if place % count == at]
     if chosen.only:
         wanted = set(chosen.only.split(","))
         cases = [case for case in cases if case.id in wanted or case.name in wanted]

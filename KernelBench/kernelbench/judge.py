@@ -21,9 +21,6 @@ from kernelbench.measurement import Measurement
 from kernelbench.processes import RunFailed, RunnerProcess
 from kernelbench.rows import Failure, Row, Status
 
-PANEL_FIRST = 2
-"""So many distributions are tried before timing, which looks at the others."""
-
 CENSUS_S = 15.0
 _OUT_OF_MEMORY = ("OutOfMemoryError", "OutOfMemory", "MemoryError")
 _MEMORY_TEXTS = ("not enough memory", "out of memory", "Cannot allocate memory")
@@ -76,27 +73,16 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
     off = settings.switched_off
     names = [] if "panel" in off else bench.source.distributions()
     deck = measure.Deck([name for name in names if name not in bench.skipped])
-    first = PANEL_FIRST if settings.measure else len(deck.unseen)
     if "affine" not in off and bench.table:
         trials.affine_trial(hearing)
         hearing.mark("affine")
-        if "upstream" in deck.unseen:  # that trial had such inputs
-            deck.see("upstream")
-            first -= 1
-    _try_panel(hearing, deck, first)
-    if not settings.measure:
-        return {"status": Status.CORRECT}
-    found = _measured(hearing, deck)
-    _try_panel(hearing, deck, len(deck.unseen))
-    return _verdict(hearing, found)
-
-
-def _try_panel(hearing: Hearing, deck: measure.Deck, count: int) -> None:
-    """Try so many distributions that no output was compared on yet, upstream's first, the others by lot."""
-    for distribution in deck.first(count):
+        deck.see("upstream")  # that trial had such inputs
+    found = _measured(hearing, deck) if settings.measure else None
+    for distribution in [name for name in names if name in deck.unseen]:  # timing looks at most
         trials.panel_trial(hearing, distribution)
         deck.see(distribution)
     hearing.mark("panel")
+    return _verdict(hearing, found) if found else {"status": Status.CORRECT}
 
 
 def _build(hearing: Hearing) -> None:
