@@ -99,6 +99,12 @@ class Case:
         """Whether it is the copy of a reference, whose judging is timed."""
         return self.id.startswith("copy-")
 
+    def place(self, nth: int) -> int:
+        """By what cases are shared among GPUs: those of a layer, and copies of a problem, stay together."""
+        if self.is_copy:
+            return self.problem.problem_id
+        return [*LAYER_CASES].index(self.off[0]) if self.off else nth
+
     def digest(self) -> str:
         """Changes when the case, its problem or the evaluator does."""
         parts = (self.name, self.source, self.problem.sized_source, evaluator_sha256())
@@ -329,8 +335,7 @@ def main() -> int:
         cases += rewrite_cases(chosen.device, chosen.rewrites)
     if chosen.part:
         at, count = map(int, chosen.part.split("/"))
-        places = [case.problem.problem_id if case.is_copy else nth for nth, case in enumerate(cases)]
-        cases = [case for case, place in zip(cases, places, strict=True) if place % count == at]
+        cases = [case for nth, case in enumerate(cases) if case.place(nth) % count == at]
     if chosen.only:
         wanted = set(chosen.only.split(","))
         cases = [case for case in cases if case.id in wanted or case.name in wanted]
