@@ -5,20 +5,22 @@ Pure functions over rounds; no clock, no device.
 
 from __future__ import annotations
 
+import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kernelbench.pairing import MIN_ROUNDS, Round
 
-APART_SHARE, APART_TIMES = 0.02, 15
-"""Two draws of memory are apart by more than this share and so many times the scatter within one."""
+APART_SHARE, APART_TIMES = 0.02, 10
+"""Two draws of memory are apart by more than this share and so many times what rounds leave open of each."""
 
 STRAYS = 8
 """Of so many draws one may stray to either side: a processor core that was slow for a while is no place."""
 
 BLURRED_TIMES = 3
-"""The ratio's scatter counts no further than so many times the reference's, whose times are trusted."""
+"""What rounds leave open of the ratio counts to so many times the reference's, whose times are trusted."""
 
 
 def at_best(rounds: Sequence[Round]) -> list[Round]:
@@ -31,7 +33,7 @@ def at_best(rounds: Sequence[Round]) -> list[Round]:
     if not _lie_apart(rounds) or lack_looks(counted, rounds):
         return list(rounds)
     levels = _levels(rounds, _reference_ms)
-    well = _well(levels, _scatter(rounds, _reference_ms))
+    well = _well(levels, _blur(rounds, _reference_ms))
     best = statistics.median(levels[draw] for draw in well)
     share = {draw: 1.0 if draw in well else best / level for draw, level in levels.items()}
     everywhere = statistics.median(r.reference_ms * share[r.draw] for r in rounds)
@@ -45,7 +47,7 @@ def well_placed(rounds: Sequence[Round]) -> list[Round]:
     if not _lie_apart(rounds):
         return list(rounds)
     ours = _candidate_ms(rounds)
-    well = _well(_levels(rounds, ours), max(_scatter(rounds, ours), _scatter(rounds, _reference_ms)))
+    well = _well(_levels(rounds, ours), max(_blur(rounds, ours), _blur(rounds, _reference_ms)))
     return [r for r in rounds if r.draw in well]
 
 
@@ -53,7 +55,7 @@ def shows(rounds: Sequence[Round]) -> bool:
     """Whether the place of memory shows in the times of a side by its own clock, be it in one draw."""
     for side in (_reference_ms, _own_ms(rounds)):
         levels = _levels(rounds, side).values()
-        if max(levels) > _near(min(levels), _scatter(rounds, side)):
+        if max(levels) > _near(min(levels), _blur(rounds, side)):
             return True
     return False
 
@@ -64,23 +66,23 @@ def lack_looks(counted: Sequence[Round], rounds: Sequence[Round]) -> bool:
 
 
 def _lie_apart(rounds: Sequence[Round]) -> bool:
-    """Whether the ratio changes with the draws of memory, far beyond what it scatters within one.
+    """Whether the ratio changes with the draws of memory, far beyond what rounds leave open of it.
 
-    Its scatter counts as far as the reference's own bears it out: the candidate's times are its word.
+    That counts as far as the reference's own bears it out: the candidate's times are its word.
     """
     ours = _candidate_ms(rounds)
 
     def ratio(r: Round) -> float:
         return r.reference_ms / ours(r)
 
-    scatter = min(_scatter(rounds, ratio), BLURRED_TIMES * _scatter(rounds, _reference_ms))
-    return _are_apart(_levels(rounds, ratio), scatter)
+    blur = min(_blur(rounds, ratio), BLURRED_TIMES * _blur(rounds, _reference_ms))
+    return _are_apart(_levels(rounds, ratio), blur)
 
 
-def _are_apart(levels: Mapping[int, float], scatter: float) -> bool:
-    """Whether levels differ far beyond the scatter, and not only those of a few draws that may be strays."""
+def _are_apart(levels: Mapping[int, float], blur: float) -> bool:
+    """Whether levels differ far beyond their blur, and not only those of a few draws that may be strays."""
     ordered = sorted(levels.values())
-    return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], scatter)
+    return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], blur)
 
 
 def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
@@ -91,15 +93,16 @@ def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[in
     return {draw: statistics.median(some) for draw, some in values.items()}
 
 
-def _scatter(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
-    """How far values lie from the median of their draw, as a share of it."""
+def _blur(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
+    """What rounds leave open of a level, as a share of it: their scatter over the root of a draw's number."""
     levels = _levels(rounds, value)
-    return statistics.median(abs(value(r) / levels[r.draw] - 1) for r in rounds)
+    scatter = statistics.median(abs(value(r) / levels[r.draw] - 1) for r in rounds)
+    return scatter / math.sqrt(statistics.median(Counter(r.draw for r in rounds).values()))
 
 
-def _well(levels: Mapping[int, float], scatter: float) -> set[int]:
+def _well(levels: Mapping[int, float], blur: float) -> set[int]:
     """The draws whose level is near the least that is no stray."""
-    most = _near(sorted(levels.values())[_strays(levels)], scatter)
+    most = _near(sorted(levels.values())[_strays(levels)], blur)
     return {draw for draw, level in levels.items() if level <= most}
 
 
@@ -107,9 +110,9 @@ def _strays(levels: Mapping[int, float]) -> int:
     return (len(levels) - 1) // STRAYS
 
 
-def _near(level: float, scatter: float) -> float:
+def _near(level: float, blur: float) -> float:
     """As far up as a level is not apart from another."""
-    return level * (1 + APART_SHARE + APART_TIMES * scatter)
+    return level * (1 + APART_SHARE + APART_TIMES * blur)
 
 
 def _reference_ms(r: Round) -> float:
