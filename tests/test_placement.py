@@ -49,12 +49,20 @@ def test_speeds_that_both_sides_share_or_that_merely_scatter_are_left_as_they_ar
 
 def test_two_speeds_near_each_other_are_told_apart_by_many_rounds():
     rng = random.Random(7)
-    unlucky = [(1.80, 1.72)] * 8 + [(1.72, 1.72)] * 3 + [(1.80, 1.80)]
+    unlucky = [(1.80, 1.72)] * 8 + [(1.72, 1.72)] * 2 + [(1.72, 1.80)] * 2
     rounds = drawn(*unlucky, rng=rng, noise=0.01, each=15)
     assert speedup(rounds)[0] > 1.03
     assert speedup(at_best(rounds))[0] == pytest.approx(1.0, abs=0.01)
     alike = drawn(*[(1.75, 1.75)] * 12, rng=rng, noise=0.01, each=15)
     assert at_best(alike) == alike
+
+
+def test_cores_that_change_with_the_draws_are_not_taken_for_places_after_many_rounds_either():
+    rng = random.Random(9)
+    launched = drawn(
+        *[(2.0 * (1 + rng.gauss(0, 0.05)), 2.0) for _ in range(20)], rng=rng, noise=0.04, each=15
+    )
+    assert at_best(launched) == launched
 
 
 def test_a_core_that_was_slow_for_a_while_is_not_taken_for_a_place():

@@ -68,8 +68,8 @@ class Deck:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no distributions but the usual."""
-        return not self._bent
+        """Whether there are no distributions but the usual, or none any more."""
+        return not (self._bent or self.unseen)
 
     def any(self) -> str:
         """Name one that is not upstream's, whichever."""
@@ -78,7 +78,7 @@ class Deck:
     def deal(self) -> str:
         """Name one that is to be looked at, and not the same again before the others."""
         if not self._hand:
-            names = sorted(self.unseen - {"upstream"}) or self._bent
+            names = sorted(self.unseen) or self._bent
             self._hand = _secret.sample(names, len(names))
         return self._hand.pop()
 

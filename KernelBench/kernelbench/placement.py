@@ -13,14 +13,21 @@ from dataclasses import replace
 
 from kernelbench.pairing import MIN_ROUNDS, Round
 
-APART_SHARE, APART_TIMES = 0.02, 10
-"""Two draws of memory are apart by more than this share and so many times what rounds leave open of each."""
+APART_SHARE, APART_TIMES = 0.02, 15
+"""Two draws of memory are apart by more than this share and so many times the scatter within one."""
+
+STEADY, STEADY_TIMES = 0.012, 10
+"""Where rounds scatter by no more, so many times that over the root of their number count instead.
+
+What scatters by more is launched from processor cores that change with the draws: a slow one looks like a
+place, and after many rounds no less so than after few.
+"""
+
+BLURRED_TIMES = 3
+"""The ratio's scatter counts no further than so many times the reference's, whose times are trusted."""
 
 STRAYS = 8
 """Of so many draws one may stray to either side: a processor core that was slow for a while is no place."""
-
-BLURRED_TIMES = 3
-"""What rounds leave open of the ratio counts to so many times the reference's, whose times are trusted."""
 
 
 def at_best(rounds: Sequence[Round]) -> list[Round]:
@@ -33,7 +40,7 @@ def at_best(rounds: Sequence[Round]) -> list[Round]:
     if not _lie_apart(rounds) or lack_looks(counted, rounds):
         return list(rounds)
     levels = _levels(rounds, _reference_ms)
-    well = _well(levels, _blur(rounds, _reference_ms))
+    well = _well(levels, _leeway(rounds, _reference_ms))
     best = statistics.median(levels[draw] for draw in well)
     share = {draw: 1.0 if draw in well else best / level for draw, level in levels.items()}
     everywhere = statistics.median(r.reference_ms * share[r.draw] for r in rounds)
@@ -47,7 +54,7 @@ def well_placed(rounds: Sequence[Round]) -> list[Round]:
     if not _lie_apart(rounds):
         return list(rounds)
     ours = _candidate_ms(rounds)
-    well = _well(_levels(rounds, ours), max(_blur(rounds, ours), _blur(rounds, _reference_ms)))
+    well = _well(_levels(rounds, ours), max(_leeway(rounds, ours), _leeway(rounds, _reference_ms)))
     return [r for r in rounds if r.draw in well]
 
 
@@ -55,7 +62,7 @@ def shows(rounds: Sequence[Round]) -> bool:
     """Whether the place of memory shows in the times of a side by its own clock, be it in one draw."""
     for side in (_reference_ms, _own_ms(rounds)):
         levels = _levels(rounds, side).values()
-        if max(levels) > _near(min(levels), _blur(rounds, side)):
+        if max(levels) > _near(min(levels), _leeway(rounds, side)):
             return True
     return False
 
@@ -66,23 +73,23 @@ def lack_looks(counted: Sequence[Round], rounds: Sequence[Round]) -> bool:
 
 
 def _lie_apart(rounds: Sequence[Round]) -> bool:
-    """Whether the ratio changes with the draws of memory, far beyond what rounds leave open of it.
+    """Whether the ratio changes with the draws of memory, far beyond what it scatters within one.
 
-    That counts as far as the reference's own bears it out: the candidate's times are its word.
+    Its scatter counts as far as the reference's own bears it out: the candidate's times are its word.
     """
     ours = _candidate_ms(rounds)
 
     def ratio(r: Round) -> float:
         return r.reference_ms / ours(r)
 
-    blur = min(_blur(rounds, ratio), BLURRED_TIMES * _blur(rounds, _reference_ms))
-    return _are_apart(_levels(rounds, ratio), blur)
+    leeway = min(_leeway(rounds, ratio), BLURRED_TIMES * _leeway(rounds, _reference_ms))
+    return _are_apart(_levels(rounds, ratio), leeway)
 
 
-def _are_apart(levels: Mapping[int, float], blur: float) -> bool:
-    """Whether levels differ far beyond their blur, and not only those of a few draws that may be strays."""
+def _are_apart(levels: Mapping[int, float], leeway: float) -> bool:
+    """Whether levels differ by more than the leeway, and not only those of a few draws that may be strays."""
     ordered = sorted(levels.values())
-    return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], blur)
+    return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], leeway)
 
 
 def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
@@ -93,16 +100,18 @@ def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[in
     return {draw: statistics.median(some) for draw, some in values.items()}
 
 
-def _blur(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
-    """What rounds leave open of a level, as a share of it: their scatter over the root of a draw's number."""
+def _leeway(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
+    """How far draws may differ for no more than how values scatter within them, as a share."""
     levels = _levels(rounds, value)
     scatter = statistics.median(abs(value(r) / levels[r.draw] - 1) for r in rounds)
-    return scatter / math.sqrt(statistics.median(Counter(r.draw for r in rounds).values()))
+    if scatter > STEADY:
+        return APART_TIMES * scatter
+    return STEADY_TIMES * scatter / math.sqrt(statistics.median(Counter(r.draw for r in rounds).values()))
 
 
-def _well(levels: Mapping[int, float], blur: float) -> set[int]:
+def _well(levels: Mapping[int, float], leeway: float) -> set[int]:
     """The draws whose level is near the least that is no stray."""
-    most = _near(sorted(levels.values())[_strays(levels)], blur)
+    most = _near(sorted(levels.values())[_strays(levels)], leeway)
     return {draw for draw, level in levels.items() if level <= most}
 
 
@@ -110,9 +119,9 @@ def _strays(levels: Mapping[int, float]) -> int:
     return (len(levels) - 1) // STRAYS
 
 
-def _near(level: float, blur: float) -> float:
+def _near(level: float, leeway: float) -> float:
     """As far up as a level is not apart from another."""
-    return level * (1 + APART_SHARE + APART_TIMES * blur)
+    return level * (1 + APART_SHARE + leeway)
 
 
 def _reference_ms(r: Round) -> float:

@@ -230,11 +230,13 @@ class Runner:
         torch.nn.functional.conv2d(ones @ ones, ones)
         self._synchronize()
         if compiler:
-            with suppress(ImportError, AttributeError, OSError, RuntimeError, AssertionError):
-                from torch._inductor.async_compile import AsyncCompile
+            with suppress(ImportError, AttributeError):
                 from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
 
                 _set_triton_ptxas_path()
+            with suppress(ImportError, AttributeError, OSError, RuntimeError, AssertionError):
+                from torch._inductor.async_compile import AsyncCompile
+
                 AsyncCompile.wakeup()
         return Reply(op=Op.DONE)
 
