@@ -89,22 +89,17 @@ def steps(work: Path) -> list[Step]:
         found = str(work / f"audit-{entry}.json")
         return Step(name=f"audit-{entry}", command=[*KBL, "audit", str(result), "--out", found], after=entry)
 
-    def script(name: str, *arguments: str) -> Step:
-        return Step(name=name, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
+    def script(name: str, *arguments: str, suffix: str = "") -> Step:
+        return Step(name=name + suffix, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
+
+    def redteam(at: int) -> Step:
+        share = ("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}"))
+        return script("redteam", "--device", "cuda", "--layers", "--overhead", *share, suffix=f"-{at}")
 
     return [
         evaluate("pytorch-eager"),
         evaluate("pytorch-eager", "again"),
-        *(
-            Step(
-                name=f"redteam-{at}",
-                command=[
-                    *(sys.executable, "benchmarks/redteam.py", "--device", "cuda", "--layers", "--overhead"),
-                    *("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}")),
-                ],
-            )
-            for at in range(REDTEAM_PARTS)
-        ),
+        *map(redteam, range(REDTEAM_PARTS)),
         evaluate("founders-cuda"),
         evaluate("founders-triton"),
         Step(

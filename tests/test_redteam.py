@@ -56,22 +56,31 @@ def test_every_exploit_that_may_be_accepted_has_a_twin_or_is_not_ranked():
     assert loose == []
 
 
+def is_explained(name: str) -> bool:
+    """Whether docs/trust.md names it below the rates, where it says what a record does not show by itself."""
+    told = (ROOT / "docs" / "trust.md").read_text("utf-8").partition(redteam_report.RATES_END)[2]
+    return f"`{name}`" in told
+
+
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_no_cheat_won_and_no_honest_kernel_was_rejected(path):
     record = json.loads(path.read_text("utf-8"))
     assert record["exploits"]["won"] == []
     assert record["exploits"]["infra_error"] == record["honest"]["infra_error"] == 0
-    told = (ROOT / "docs" / "trust.md").read_text("utf-8").partition(redteam_report.RATES_END)[2]
     for name in record["honest"]["turned_away"]:
         (case,) = (case for case in record["cases"] if case["name"] == name)
         assert case["row"]["status"] == "quarantined"
-        assert f"`{name}`" in told, "what a person must look at is explained below the rates"
+        assert is_explained(name)
 
 
-def test_every_layer_stops_something_that_no_other_does():
-    layers = [json.loads(path.read_text("utf-8"))["layers"] for path in RECORDS]
-    for name in {name for each in layers for name in each}:
-        assert any(each[name]["let_through"] for each in layers if name in each), name
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_every_layer_that_is_there_stops_something(path):
+    layers = json.loads(path.read_text("utf-8"))["layers"]
+    idle = [name for name, found in layers.items() if found["tried"] and not found["let_through"]]
+    others = [json.loads(other.read_text("utf-8"))["layers"] for other in RECORDS if other != path]
+    for name in idle:
+        assert any(each[name]["let_through"] for each in others if name in each), "it shows on another device"
+        assert is_explained(name)
 
 
 def test_the_page_on_trust_shows_the_recorded_rates():
