@@ -57,6 +57,14 @@ def test_two_speeds_near_each_other_are_told_apart_by_many_rounds():
     assert at_best(alike) == alike
 
 
+def test_three_speeds_of_the_same_blocks_are_compared_at_the_best():
+    rng = random.Random(11)
+    blocks = [(9.40, 9.08)] * 3 + [(9.08, 8.92)] * 2 + [(8.92, 9.40)] * 2 + [(9.40, 8.92)] * 2
+    rounds = drawn(*blocks, rng=rng, noise=0.0003, each=3)
+    assert speedup(rounds)[0] > 1.01
+    assert speedup(at_best(rounds))[0] == pytest.approx(1.0, abs=0.002)
+
+
 def test_cores_that_change_with_the_draws_are_not_taken_for_places_after_many_rounds_either():
     rng = random.Random(9)
     launched = drawn(

@@ -53,6 +53,11 @@ class Measurement:
         """The candidate's milliseconds a call by the oracle's clock."""
         return max(pairing.oracle_ms(self.counted), 1e-6)
 
+    @property
+    def is_stretched(self) -> bool:
+        """Whether the oracle's clock does not bear out the candidate's, and its times count for more."""
+        return self._correction() != 1.0
+
     def fields(self) -> dict[str, Any]:
         """The row's fields.
 

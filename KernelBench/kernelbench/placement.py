@@ -13,10 +13,13 @@ from dataclasses import replace
 
 from kernelbench.pairing import MIN_ROUNDS, Round
 
-APART_SHARE, APART_TIMES = 0.02, 15
+APART_SHARE, APART_TIMES = 0.01, 15
 """Two draws of memory are apart by more than this share and so many times the scatter within one."""
 
-STEADY, STEADY_TIMES = 0.012, 10
+SHOWN_SHARE = 0.02
+"""Two speeds show where they are apart by this share instead: only these are worth the time of more draws."""
+
+STEADY, STEADY_TIMES = 0.012, 7
 """Where rounds scatter by no more, so many times that over the root of their number count instead.
 
 What scatters by more is launched from processor cores that change with the draws: a slow one looks like a
@@ -62,7 +65,7 @@ def shows(rounds: Sequence[Round]) -> bool:
     """Whether the place of memory shows in the times of a side by its own clock, be it in one draw."""
     for side in (_reference_ms, _own_ms(rounds)):
         levels = _levels(rounds, side).values()
-        if max(levels) > _near(min(levels), _leeway(rounds, side)):
+        if max(levels) > min(levels) * (1 + SHOWN_SHARE + _leeway(rounds, side)):
             return True
     return False
 
