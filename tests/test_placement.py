@@ -73,6 +73,21 @@ def test_cores_that_change_with_the_draws_are_not_taken_for_places_after_many_ro
     assert at_best(launched) == launched
 
 
+def test_a_busy_core_is_not_taken_for_a_place_though_some_draws_were_calm():
+    """A copy of 3/42, a recurrent model, on a busy host: milliseconds of the reference and of the copy."""
+    calls = [
+        [(116.38, 130.51), (106.79, 107.16)],
+        [(118.95, 134.79), (129.71, 116.65)],
+        [(98.25, 126.89), (97.81, 98.84)],
+        [(138.87, 140.34), (138.52, 137.95)],
+        [(108.20, 100.55)],
+    ]
+    rounds = [
+        replace(r, draw=draw) for draw, some in enumerate(calls) for r in drawn(*some, noise=0.0, each=1)
+    ]
+    assert at_best(rounds) == rounds
+
+
 def test_a_core_that_was_slow_for_a_while_is_not_taken_for_a_place():
     rng = random.Random(8)
     steady = [drawn((16.0, 16.0), rng=rng, noise=0.02, each=2) for _ in range(20)]

@@ -13,13 +13,19 @@ from dataclasses import replace
 
 from kernelbench.pairing import MIN_ROUNDS, Round
 
-APART_SHARE, APART_TIMES = 0.01, 15
+APART_SHARE, APART_TIMES = 0.01, 6
 """Two draws of memory are apart by more than this share and so many times the scatter within one."""
 
 SHOWN_SHARE = 0.02
 """Two speeds show where they are apart by this share instead: only these are worth the time of more draws."""
 
-STEADY, STEADY_TIMES = 0.012, 7
+SCATTER_OF = 0.9
+"""So many of the rounds scatter by no more than what is taken for their scatter.
+
+Launched from a busy processor core some scatter widely while most do not, for as long as a draw lasts.
+"""
+
+STEADY, STEADY_TIMES = 0.04, 2.5
 """Where rounds scatter by no more, so many times that over the root of their number count instead.
 
 What scatters by more is launched from processor cores that change with the draws: a slow one looks like a
@@ -105,11 +111,24 @@ def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[in
 
 def _leeway(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
     """How far draws may differ for no more than how values scatter within them, as a share."""
-    levels = _levels(rounds, value)
-    scatter = statistics.median(abs(value(r) / levels[r.draw] - 1) for r in rounds)
+    scatter = _scatter(rounds, value)
     if scatter > STEADY:
         return APART_TIMES * scatter
     return STEADY_TIMES * scatter / math.sqrt(statistics.median(Counter(r.draw for r in rounds).values()))
+
+
+def _scatter(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
+    """What few values lie further from the median of their draw, as a share; infinite where no draw has two.
+
+    Few values lie nearer to their own median than to that of many: by the root of n / (n - 1).
+    """
+    levels, count = _levels(rounds, value), Counter(r.draw for r in rounds)
+    apart = sorted(
+        abs(value(r) / levels[r.draw] - 1) * math.sqrt(count[r.draw] / (count[r.draw] - 1))
+        for r in rounds
+        if count[r.draw] > 1
+    )
+    return apart[int(SCATTER_OF * len(apart))] if apart else math.inf
 
 
 def _well(levels: Mapping[int, float], leeway: float) -> set[int]:
