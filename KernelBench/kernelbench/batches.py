@@ -30,6 +30,10 @@ _QUIET_WITHIN_S, _QUIET_TRIES = 0.05, 50
 _DELIVERIES = 5
 _LEAST_MS = 1e-6
 _SMALL_BYTES = 1 << 20
+
+CORE_LASTS_S = 0.1
+"""A processor core that was fast is so after this long in two of three cases, as often as any other later."""
+
 _log = logging.getLogger(__name__)
 _secret = random.SystemRandom()
 
@@ -123,6 +127,12 @@ def _time_writing(bench: Bench, arena: SharedBuffer, calls: int) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
+def renew_core(bench: Bench, candidate: Side) -> None:
+    """Choose the core anew, unless that was just now."""
+    if time.monotonic() - bench.core_chosen_at > CORE_LASTS_S:
+        choose_core(bench, candidate)
+
+
 def choose_core(bench: Bench, candidate: Side | None = None) -> None:
     """Let both sides launch from a processor core from which the reference launches fast just now.
 
@@ -132,7 +142,7 @@ def choose_core(bench: Bench, candidate: Side | None = None) -> None:
     if cores:
         with candidate.process.paused() if candidate else nullcontext():
             probed = bench.ask_reference(Op.PROBE, cores=cores, kept=bench.core)
-        bench.core = probed.count
+        bench.core, bench.core_chosen_at = probed.count, time.monotonic()
         _log.debug("launches from core %d: %s", bench.core, probed.text)
 
 

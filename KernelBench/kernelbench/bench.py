@@ -52,6 +52,7 @@ class Bench:
         self.place = "device"
         self.calls = self.sets = 1
         self.core: int | None = None
+        self.core_chosen_at = -math.inf
         self.reference = Side(process=reference, buffers={}, trusted=True)
         self.candidate_buffers: dict[str, memory.SharedBuffer] = {}
         self.floors: dict[str, float] = {}

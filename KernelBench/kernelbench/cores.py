@@ -6,10 +6,11 @@ import os
 from functools import cache
 from pathlib import Path
 
-MIN_CORES = 4
-"""With fewer processor cores nobody is kept to one of them; one in so many is for launches."""
+MIN_CORES, MAX_CHOICE = 4, 8
+"""With fewer processor cores nobody is kept to one of them; half are for launches, and no more than so many.
 
-MAX_CHOICE = 4
+Other guests of a host slow each for a while, on a busy host four of five at a time.
+"""
 
 
 @cache
@@ -18,7 +19,7 @@ def launch_cores(device: str) -> tuple[int, ...]:
     cores = sorted(os.sched_getaffinity(0))
     if device != "cuda" or len(cores) < MIN_CORES:
         return ()
-    chosen = cores[-min(len(cores) // MIN_CORES, MAX_CHOICE) :]
+    chosen = cores[-min(len(cores) // 2, MAX_CHOICE) :]
     siblings = set().union(*(_siblings(core) for core in chosen))
     os.sched_setaffinity(0, set(cores) - {*chosen, *siblings} or set(cores) - {*chosen})
     return tuple(chosen)

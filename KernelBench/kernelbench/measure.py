@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from functools import partial
 
 from kernelbench import pairing, placement, suspicions, timed_outputs
-from kernelbench.batches import choose_core, draw_memory, run_timed, writing_bias
+from kernelbench.batches import draw_memory, renew_core, run_timed, writing_bias
 from kernelbench.bench import Bench
 from kernelbench.measurement import Measurement
 from kernelbench.sides import Side
@@ -29,10 +29,10 @@ LOOSE_HALF_WIDTH = 0.007
 """After the budget this is good enough; what is looser still may take as long as patience lasts."""
 
 MIN_DEALS, MAX_DEALS = 4, 200
-DEALS_A_CORE, DEALS_A_DRAW = 2, 8
-"""So many deals are made from the same processor core, and in the same memory where its place does not show.
+DEALS_AT_FIRST, DEALS_A_DRAW = 2, 8
+"""So many deals are made in the same memory until SOME_DRAWS say that its place does not show, and then.
 
-Until SOME_DRAWS say so, and where it shows, it is taken anew with the core; for each deal of several rounds.
+Where it shows, and at the very first, memory is taken anew for each deal of several rounds.
 """
 
 WHO_DRAWS = ((True, True), (True, False), (True, True), (False, True))
@@ -101,10 +101,7 @@ def measure(
     found = _begin(bench, bench.calls)
     sides = _secret.sample((bench.reference, side), 2)
     while found.deals < MAX_DEALS:
-        is_to_draw = _is_to_draw(bench, found)
-        if is_to_draw or found.deals % DEALS_A_CORE == 0:
-            choose_core(bench, side)
-        if is_to_draw:
+        if _is_to_draw(bench, found):
             for each in itertools.compress(sides, WHO_DRAWS[found.draws % len(WHO_DRAWS)]):
                 with side.process.paused() if each.trusted else nullcontext():
                     draw_memory(bench, each, bench.calls if each.trusted else found.calls, left_s())
@@ -146,8 +143,8 @@ def _is_to_draw(bench: Bench, found: Measurement) -> bool:
         return found.deals == 0
     is_open = found.deals < MIN_DEALS or (found.draws < MANY_DRAWS and placement.shows(found.rounds))
     if is_open:
-        return found.calls > 1 or found.deals % DEALS_A_CORE == 0
-    return found.deals % (DEALS_A_CORE if found.draws < SOME_DRAWS else DEALS_A_DRAW) == 0
+        return found.calls > 1 or found.deals % DEALS_AT_FIRST == 0
+    return found.deals % (DEALS_AT_FIRST if found.draws < SOME_DRAWS else DEALS_A_DRAW) == 0
 
 
 def _calls_for(bench: Bench, found: Measurement) -> int:
@@ -210,6 +207,7 @@ def _deal(
         spent = {}
         for each in pair:
             order = part.reference if each.trusted else part.candidate
+            renew_core(bench, side)
             with side.process.paused() if each.trusted else nullcontext():
                 spent[each.trusted] = run_timed(bench, each, order, seed, left_s(), written=part.candidate)
             if not each.trusted:

@@ -28,7 +28,7 @@ Launched from a busy processor core some scatter widely while most do not, for a
 STEADY, STEADY_TIMES = 0.04, 2.5
 """Where rounds scatter by no more, so many times that over the root of their number count instead.
 
-What scatters by more is launched from processor cores that change with the draws: a slow one looks like a
+What scatters by more is launched from processor cores that are slow for a while: such a while looks like a
 place, and after many rounds no less so than after few.
 """
 
