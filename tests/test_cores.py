@@ -1,6 +1,7 @@
 """From which processor cores both sides launch, and how long one is kept."""
 
 import os
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -9,15 +10,17 @@ from kernelbench import batches, cores
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine of so many cores; says to which of them the oracle keeps in the end."""
+    """A machine of so many cores, each with its sibling; says to which of them the oracle keeps in the end."""
 
-    def of(count: int) -> set[int]:
+    def of(count: int, sibling: Callable[[int], int]) -> set[int]:
         kept = set(range(count))
+
+        def keep(_: int, wanted: set[int]) -> None:
+            kept.intersection_update(wanted)
+
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(count)))
-        monkeypatch.setattr(cores, "_siblings", lambda core: {core ^ 1, core})
-        monkeypatch.setattr(
-            os, "sched_setaffinity", lambda _, wanted: (kept.clear(), kept.update(wanted)), raising=True
-        )
+        monkeypatch.setattr(os, "sched_setaffinity", keep)
+        monkeypatch.setattr(cores, "_siblings", lambda core: {sibling(core), core})
         return kept
 
     cores.launch_cores.cache_clear()
@@ -25,21 +28,32 @@ def machine(monkeypatch):
     cores.launch_cores.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("count", "launch", "oracle"), [(16, 8, 8), (64, 8, 56), (8, 4, 4), (6, 3, 2), (4, 2, 2)]
-)
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize(("count", "launch"), [(16, 8), (64, 8), (12, 6), (8, 4), (6, 2), (4, 2)])
 def test_half_of_the_cores_are_for_launches_and_the_oracle_keeps_off_them_and_their_siblings(
-    machine, count, launch, oracle
+    machine, count, launch, split
 ):
-    kept = machine(count)
+    """Siblings are numbered one after the other, or by halves."""
+
+    def sibling(core: int) -> int:
+        return (core + count // 2) % count if split else core ^ 1
+
+    kept = machine(count, sibling)
     chosen = cores.launch_cores("cuda")
-    assert (len(chosen), len(kept)) == (launch, oracle)
-    assert not kept & {*chosen, *(core ^ 1 for core in chosen)}
+    assert (len(chosen), len(kept)) == (launch, count - launch)
+    assert not kept & {*chosen, *map(sibling, chosen)}
+
+
+def test_cores_with_many_threads_each_leave_the_oracle_some_all_the_same(machine, monkeypatch):
+    kept = machine(8, lambda core: core)
+    monkeypatch.setattr(cores, "_siblings", lambda core: set(range(8)))
+    assert cores.launch_cores("cuda") == (4, 5, 6, 7)
+    assert kept == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(("count", "device"), [(3, "cuda"), (16, "cpu")])
 def test_where_cores_are_few_or_there_is_no_gpu_nobody_is_kept_to_any(machine, count, device):
-    kept = machine(count)
+    kept = machine(count, lambda core: core ^ 1)
     assert cores.launch_cores(device) == ()
     assert kept == set(range(count))
 

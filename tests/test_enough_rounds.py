@@ -43,9 +43,17 @@ def test_a_copy_that_our_clock_doubts_by_chance_is_timed_on(spent_s):
     late = measured([(own, beyond + 0.2, theirs) for own, beyond, theirs in AMID_WRITING])
     assert late.is_stretched
     assert not measure._is_enough(BENCH, late, SEEN, spent_s, 100.0)
-    calmer = measured([*AMID_WRITING, *AMID_WRITING])
-    assert not calmer.is_stretched
-    assert measure._is_enough(BENCH, calmer, SEEN, spent_s, 100.0)
+    late.rounds += measured(AMID_WRITING * 2).rounds
+    assert not late.is_stretched
+    assert measure._is_enough(BENCH, late, SEEN, spent_s, 100.0)
+
+
+def test_timing_does_not_end_as_soon_as_a_doubted_claim_looks_right():
+    lying = measured([(own, beyond + 0.2, theirs) for own, beyond, theirs in AMID_WRITING])
+    assert not measure._is_enough(BENCH, lying, SEEN, 0.3, 100.0)
+    lying.rounds += measured(AMID_WRITING).rounds
+    assert not lying.is_stretched
+    assert not measure._is_enough(BENCH, lying, SEEN, 0.4, 100.0)
 
 
 def test_a_clock_that_stays_in_doubt_is_timed_no_longer_than_patience():

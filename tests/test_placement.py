@@ -88,6 +88,19 @@ def test_a_busy_core_is_not_taken_for_a_place_though_some_draws_were_calm():
     assert at_best(rounds) == rounds
 
 
+@pytest.mark.parametrize("each", [2, 6])
+def test_slowing_one_in_ten_of_the_reference_s_rounds_does_not_keep_its_luck_in(each):
+    gains = []
+    for seed in range(100):
+        rng = random.Random(seed)
+        places = [(8.48 if rng.random() < 0.7 else 8.0, 8.0) for _ in range(16)]
+        rounds = drawn(*places, rng=rng, each=each)
+        slowed = [replace(r, reference_ms=r.reference_ms * rng.choice([1.2] + [1.0] * 9)) for r in rounds]
+        gains.append(speedup(at_best(slowed))[0])
+    assert statistics.median(gains) < 1.005
+    assert sum(gain > 1.01 for gain in gains) < 35
+
+
 def test_a_core_that_was_slow_for_a_while_is_not_taken_for_a_place():
     rng = random.Random(8)
     steady = [drawn((16.0, 16.0), rng=rng, noise=0.02, each=2) for _ in range(20)]

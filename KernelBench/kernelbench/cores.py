@@ -9,7 +9,8 @@ from pathlib import Path
 MIN_CORES, MAX_CHOICE = 4, 8
 """With fewer processor cores nobody is kept to one of them; half are for launches, and no more than so many.
 
-Other guests of a host slow each for a while, on a busy host four of five at a time.
+They are taken with their siblings, the threads of the same core, so that the oracle's work slows none. Other
+guests of a host slow each for a while, on a busy host four of five at a time.
 """
 
 
@@ -19,10 +20,15 @@ def launch_cores(device: str) -> tuple[int, ...]:
     cores = sorted(os.sched_getaffinity(0))
     if device != "cuda" or len(cores) < MIN_CORES:
         return ()
-    chosen = cores[-min(len(cores) // 2, MAX_CHOICE) :]
-    siblings = set().union(*(_siblings(core) for core in chosen))
-    os.sched_setaffinity(0, set(cores) - {*chosen, *siblings} or set(cores) - {*chosen})
-    return tuple(chosen)
+    most = min(len(cores) // 2, MAX_CHOICE)
+    chosen: set[int] = set()
+    for core in reversed(cores):
+        together = chosen | {core} | _siblings(core) & set(cores)
+        if len(together) <= most:
+            chosen = together
+    chosen = chosen or set(cores[-most:])
+    os.sched_setaffinity(0, set(cores) - chosen)
+    return tuple(sorted(chosen))
 
 
 def _siblings(core: int) -> set[int]:

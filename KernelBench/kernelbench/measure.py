@@ -30,7 +30,7 @@ LOOSE_HALF_WIDTH = 0.007
 
 MIN_DEALS, MAX_DEALS = 4, 200
 DEALS_AT_FIRST, DEALS_A_DRAW = 2, 8
-"""So many deals are made in the same memory until SOME_DRAWS say that its place does not show, and then.
+"""So many deals are made in the same memory: until SOME_DRAWS say that its place does not show, and later.
 
 Where it shows, and at the very first, memory is taken anew for each deal of several rounds.
 """
@@ -46,6 +46,12 @@ FEW_ROUNDS, MANY_ROUNDS = 2, 6
 
 LOOKED_AT = 0.5
 """With this chance outputs of a round are looked at, once every distribution and the first rounds were."""
+
+DOUBTED_TIMES = 3
+"""So many times the rounds are made where the oracle's clock does not bear out the candidate's: by chance?
+
+These decide, once: to stop as soon as both agree would favour who claims too little.
+"""
 
 MUCH_FASTER = 2
 """A candidate so many times as fast as the reference gets more calls a deal: few would say little of it."""
@@ -167,7 +173,9 @@ def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, lef
         return spent_s > budget_s
     if not pairing.is_tight(found.counted, LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH):
         return False
-    return not found.is_stretched  # an honest kernel may be by chance, where writing inputs takes long
+    if not found.rounds_wanted and found.is_stretched:
+        found.rounds_wanted = DOUBTED_TIMES * len(found.rounds)
+    return len(found.rounds) >= found.rounds_wanted
 
 
 def _place_is_open(rounds: Sequence[pairing.Round], draws: int) -> bool:

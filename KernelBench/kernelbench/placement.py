@@ -13,23 +13,20 @@ from dataclasses import replace
 
 from kernelbench.pairing import MIN_ROUNDS, Round
 
-APART_SHARE, APART_TIMES = 0.01, 6
-"""Two draws of memory are apart by more than this share and so many times the scatter within one."""
+APART_SHARE = 0.015
+"""Two draws of memory are apart by more than this share, beyond what rounds scatter by within one."""
 
-SHOWN_SHARE = 0.02
-"""Two speeds show where they are apart by this share instead: only these are worth the time of more draws."""
+SCATTER_OF = 0.75
+"""So many of the rounds stay within what is taken for their scatter.
 
-SCATTER_OF = 0.9
-"""So many of the rounds scatter by no more than what is taken for their scatter.
-
-Launched from a busy processor core some scatter widely while most do not, for as long as a draw lasts.
+Launched from a busy processor core some scatter widely while half do not, for as long as a draw lasts.
 """
 
-STEADY, STEADY_TIMES = 0.04, 2.5
-"""Where rounds scatter by no more, so many times that over the root of their number count instead.
+LEVEL_TIMES, STEADY, BUSY_TIMES = 3, 0.02, 10
+"""Draws may differ by so many times the scatter over the root of their rounds: levels are no better known.
 
-What scatters by more is launched from processor cores that are slow for a while: such a while looks like a
-place, and after many rounds no less so than after few.
+And by so many times what the scatter is beyond STEADY: then launches come from processor cores that are slow
+for a while, and such a while looks like a place, after many rounds no less so than after few.
 """
 
 BLURRED_TIMES = 3
@@ -71,7 +68,7 @@ def shows(rounds: Sequence[Round]) -> bool:
     """Whether the place of memory shows in the times of a side by its own clock, be it in one draw."""
     for side in (_reference_ms, _own_ms(rounds)):
         levels = _levels(rounds, side).values()
-        if max(levels) > min(levels) * (1 + SHOWN_SHARE + _leeway(rounds, side)):
+        if max(levels) > _near(min(levels), _leeway(rounds, side)):
             return True
     return False
 
@@ -112,23 +109,24 @@ def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[in
 def _leeway(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
     """How far draws may differ for no more than how values scatter within them, as a share."""
     scatter = _scatter(rounds, value)
-    if scatter > STEADY:
-        return APART_TIMES * scatter
-    return STEADY_TIMES * scatter / math.sqrt(statistics.median(Counter(r.draw for r in rounds).values()))
+    of_levels = scatter / math.sqrt(statistics.median(Counter(r.draw for r in rounds).values()))
+    return LEVEL_TIMES * of_levels + BUSY_TIMES * max(0.0, scatter - STEADY)
 
 
 def _scatter(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
-    """What few values lie further from the median of their draw, as a share; infinite where no draw has two.
+    """How far values lie from the median of their draw, as a share; infinite where no draw has two.
 
-    Few values lie nearer to their own median than to that of many: by the root of n / (n - 1).
+    One in each draw says nothing, the nearest, and the others lie nearer to their own median than to that of
+    many: by the root of n / (n - 1).
     """
-    levels, count = _levels(rounds, value), Counter(r.draw for r in rounds)
-    apart = sorted(
-        abs(value(r) / levels[r.draw] - 1) * math.sqrt(count[r.draw] / (count[r.draw] - 1))
-        for r in rounds
-        if count[r.draw] > 1
-    )
-    return apart[int(SCATTER_OF * len(apart))] if apart else math.inf
+    draws: dict[int, list[float]] = {}
+    for r in rounds:
+        draws.setdefault(r.draw, []).append(value(r))
+    apart = []
+    for some in draws.values():
+        level, factor = statistics.median(some), math.sqrt(len(some) / max(len(some) - 1, 1))
+        apart += sorted(abs(each / level - 1) * factor for each in some)[1:]
+    return sorted(apart)[math.ceil(SCATTER_OF * len(apart)) - 1] if apart else math.inf
 
 
 def _well(levels: Mapping[int, float], leeway: float) -> set[int]:

@@ -175,7 +175,7 @@ class Runner:
         """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds.
 
         GO says which inputs, and they are written just before it: nothing can be computed ahead.
-        Both sides launch from the same processor core, so that launch-bound models compare fairly.
+        Both sides launch from a core that was fast just now, so that launch-bound models compare fairly.
         Where `room` is a number, memory is taken anew before, so many bytes more than was ever held.
         """
         self.outputs = []
