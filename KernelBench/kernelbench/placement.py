@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kernelbench.pairing import MIN_ROUNDS, Round
@@ -98,32 +97,35 @@ def _are_apart(levels: Mapping[int, float], leeway: float) -> bool:
     return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], leeway)
 
 
-def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
-    """The median in each draw of memory."""
+def _by_draw(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, list[float]]:
+    """The values in each draw of memory."""
     values: dict[int, list[float]] = {}
     for r in rounds:
         values.setdefault(r.draw, []).append(value(r))
-    return {draw: statistics.median(some) for draw, some in values.items()}
+    return values
+
+
+def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
+    """The median in each draw of memory."""
+    return {draw: statistics.median(some) for draw, some in _by_draw(rounds, value).items()}
 
 
 def _leeway(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
     """How far draws may differ for no more than how values scatter within them, as a share."""
-    scatter = _scatter(rounds, value)
-    of_levels = scatter / math.sqrt(statistics.median(Counter(r.draw for r in rounds).values()))
+    draws = _by_draw(rounds, value).values()
+    scatter = _scatter(draws)
+    of_levels = scatter / math.sqrt(statistics.median(map(len, draws)))
     return LEVEL_TIMES * of_levels + BUSY_TIMES * max(0.0, scatter - STEADY)
 
 
-def _scatter(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
+def _scatter(draws: Collection[list[float]]) -> float:
     """How far values lie from the median of their draw, as a share; infinite where no draw has two.
 
     One in each draw says nothing, the nearest, and the others lie nearer to their own median than to that of
     many: by the root of n / (n - 1).
     """
-    draws: dict[int, list[float]] = {}
-    for r in rounds:
-        draws.setdefault(r.draw, []).append(value(r))
     apart = []
-    for some in draws.values():
+    for some in draws:
         level, factor = statistics.median(some), math.sqrt(len(some) / max(len(some) - 1, 1))
         apart += sorted(abs(each / level - 1) * factor for each in some)[1:]
     return sorted(apart)[math.ceil(SCATTER_OF * len(apart)) - 1] if apart else math.inf
