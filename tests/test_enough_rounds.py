@@ -48,6 +48,14 @@ def test_a_copy_that_our_clock_doubts_by_chance_is_timed_on(spent_s):
     assert measure._is_enough(BENCH, late, SEEN, spent_s, 100.0)
 
 
+def test_a_narrow_interval_is_known_while_timing_waits_for_inputs_that_were_not_looked_at():
+    steady = measured(AMID_WRITING * 3)
+    unseen = measure.Deck(["upstream", "sparse"])
+    assert not measure._is_enough(BENCH, steady, unseen, 0.3, 100.0)
+    assert steady.is_tight
+    assert measure._is_enough(BENCH, steady, unseen, measure.BUDGET_S["cuda"] + 0.1, 100.0)
+
+
 def test_timing_does_not_end_as_soon_as_a_doubted_claim_looks_right():
     lying = measured([(own, beyond + 0.2, theirs) for own, beyond, theirs in AMID_WRITING])
     assert not measure._is_enough(BENCH, lying, SEEN, 0.3, 100.0)

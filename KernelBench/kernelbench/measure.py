@@ -23,7 +23,7 @@ from kernelbench.sides import Side
 HALF_WIDTH = 0.005
 """Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
 
-BUDGET_S = {"cuda": 0.6, "cpu": 2.0}
+BUDGET_S = {"cuda": 0.5, "cpu": 2.0}
 PATIENCE_S = {"cuda": 3.0, "cpu": 2.8}
 LOOSE_HALF_WIDTH = 0.007
 """After the budget this is good enough; what is looser still may take as long as patience lasts."""
@@ -167,11 +167,14 @@ def _is_enough(bench: Bench, found: Measurement, deck: Deck, spent_s: float, lef
         return False
     if left_s < OUT_OF_TIME_S or spent_s > PATIENCE_S[bench.device]:
         return True
+    says_nothing = min(r.candidate_ms for r in found.rounds) <= 0
+    half_width = LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH
+    found.is_tight = not says_nothing and pairing.is_tight(found.counted, half_width)
     if (deck.unseen and spent_s < budget_s) or _place_is_open(found.rounds, found.draws):
         return False
-    if min(r.candidate_ms for r in found.rounds) <= 0:
+    if says_nothing:
         return spent_s > budget_s
-    if not pairing.is_tight(found.counted, LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH):
+    if not found.is_tight:
         return False
     if not found.rounds_wanted and found.is_stretched:
         found.rounds_wanted = DOUBTED_TIMES * len(found.rounds)
@@ -215,7 +218,8 @@ def _deal(
         spent = {}
         for each in pair:
             order = part.reference if each.trusted else part.candidate
-            renew_core(bench, side)
+            if not found.is_tight:
+                renew_core(bench, side)
             with side.process.paused() if each.trusted else nullcontext():
                 spent[each.trusted] = run_timed(bench, each, order, seed, left_s(), written=part.candidate)
             if not each.trusted:

@@ -23,15 +23,16 @@ UNLIKE_SHARE = 0.002
 class Measurement:
     """What the rounds gave, of `calls` input sets a deal. `suspicion` names what a person should look at.
 
-    `draws` counts how often memory was taken anew; a doubt asks for `rounds_wanted`. `order`: who goes first
-    in a deal, the reference or not. `believes`: the candidate's word counts whatever the oracle's clock says,
-    for a test.
+    `draws` counts how often memory was taken anew; a doubt asks for `rounds_wanted`. `is_tight`: the interval
+    was narrow after the last deal. `order`: who goes first in a deal, the reference or not. `believes`: the
+    candidate's word counts whatever the oracle's clock says, for a test.
     """
 
     calls: int
     deals: int = 0
     draws: int = 0
     rounds_wanted: int = 0
+    is_tight: bool = False
     believes: bool = False
     order: list[bool] = field(default_factory=lambda: [True, False])
     rounds: list[pairing.Round] = field(default_factory=list)
