@@ -1,4 +1,4 @@
-"""Untrusted text made harmless for Markdown and for logs. Owns escaping alone; decides nothing about content.
+"""Untrusted text made harmless for Markdown, logs and spreadsheets. Owns escaping; decides no content.
 
 In Markdown everything untrusted goes into a code span or a fence: there GitHub reads no mention, no
 reference, no link, no HTML. In a log every line gets a prefix, so that none can be a runner's command.
@@ -55,6 +55,11 @@ def fence(text: str, limit: int = 2000) -> str:
     body = end if len(end) <= limit else ELLIPSIS + end[-(limit - 1) :]
     ticks = "`" * max(3, _longest_run(body) + 1)
     return f"{ticks}text\n{body.strip(chr(10))}\n{ticks}"
+
+
+def cell(text: str) -> str:
+    """Give text for a table of comma-separated values, where a spreadsheet would read it as a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 def log_text(text: str, limit: int = 4000) -> str:

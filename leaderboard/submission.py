@@ -64,6 +64,11 @@ def load(path: Path) -> Submission:
     return parse(read_capped(path), path.name)
 
 
+def filled(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the fields that say something: the earlier board's tools write empty ones."""
+    return {name: given for name, given in metadata.items() if given not in (None, "")}
+
+
 def parse(raw: bytes, name: str) -> Submission:
     """Read a submission from its bytes and its file's name, as `load` does."""
     report = check_bytes(raw, Path(name), FORM_CHECKS)
@@ -74,6 +79,6 @@ def parse(raw: bytes, name: str) -> Submission:
     return Submission(
         entry=name.removesuffix(".json"),
         sha256=hashlib.sha256(raw).hexdigest(),
-        metadata={name: given for name, given in value["metadata"].items() if given not in (None, "")},
+        metadata=filled(value["metadata"]),
         kernels=dict(sorted(kernels.items())),
     )

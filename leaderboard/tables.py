@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from leaderboard.inert import cell
 from leaderboard.standings import THRESHOLDS, Board, Scores, Standing
 
 UNSURE = "~"
@@ -67,8 +68,8 @@ def _flat(board: Board, standing: Standing) -> list[Line]:
     head = {
         "board": board.name,
         "entry": standing.entry,
-        "display_name": standing.display_name,
-        "organization": standing.organization,
+        "display_name": cell(standing.display_name),
+        "organization": cell(standing.organization),
         "rank": standing.rank if standing.rank is not None else "",
         "unranked_because": standing.unranked_because,
     }

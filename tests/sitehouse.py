@@ -42,6 +42,7 @@ HOSTILE = {
     "backend": '"><svg onload=alert(5)>',
     "generation": {"model": "<b>&lt;m</b>", "scaffold": "x" * 200},
 }
+PLAIN = {"display_name": "PyTorch as it is", "organization": None, "baseline": True}
 HOSTILE_SOURCE = (
     "</pre></script><script>alert(6)</script><!--\n'''\n\"\"\"\x0b\nclass ModelNew: pass\n" + "x" * 500
 )
@@ -56,7 +57,7 @@ def repository() -> Path:
     )
     first = sorted((root / "submissions").glob("*.json"))[0].stem
     copy_entry(root, first, "hostile", metadata=HOSTILE, source=HOSTILE_SOURCE)
-    copy_entry(root, first, "torch-eager", metadata={"display_name": "PyTorch as it is", "baseline": True})
+    copy_entry(root, first, "torch-eager", metadata=PLAIN)
     add_sample(root, "torch-eager")
     for level in (1, 2, 3, 4):
         for path in (DEFAULT_ROOT / f"level{level}").glob("*.py"):

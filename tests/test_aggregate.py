@@ -19,6 +19,7 @@ from leaderboard.aggregate import aggregate
 from leaderboard.boards import read_certificates
 from leaderboard.cli import app
 from leaderboard.submission import Submission, load
+from leaderboard.tables import as_csv
 
 
 def key(level, problem_id, sample=0):
@@ -234,6 +235,14 @@ def test_csv_and_json_hold_the_same_full_figures(repository):
     left_out = [key for key in read_certificates() if key.startswith("1_")]
     share = (100 - len(left_out)) / (250 - len(read_certificates()))
     assert figure == pytest.approx(math.exp(share * math.log(1.6)))
+
+
+def test_a_spreadsheet_reads_no_formula_in_the_csv():
+    kernels = {key(1, 1): "class ModelNew: ..."}
+    hostile = submission("fast", kernels, display_name="=1+1", organization="@SUM(A1)")
+    boards = aggregate([result("fast", kernels)], {"fast": hostile}, {})
+    [line] = [line for line in csv.DictReader(io.StringIO(as_csv(boards))) if line["level"] == "all"]
+    assert (line["display_name"], line["organization"]) == ("'=1+1", "'@SUM(A1)")
 
 
 def test_an_unknown_board_is_named_with_those_there_are(repository):

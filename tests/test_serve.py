@@ -121,6 +121,18 @@ def test_the_same_id_is_judged_once():
         assert "kbl_judgements_received_total 1\n" in httpx.get(f"{url}/metrics").text
 
 
+def test_an_id_sent_with_another_kernel_or_problem_is_refused():
+    with serving() as url, JudgeClient(url) as client:
+        first = client.submit(1, 19, f"# speedup 1.5\n{KERNEL}", id="step-1")
+        client.wait(first.id, 60)
+        for problem, source in ((19, f"# speedup 9.0\n{KERNEL}"), (20, f"# speedup 1.5\n{KERNEL}")):
+            with pytest.raises(
+                ServerError, match="'step-1' was sent with another kernel, problem or setting"
+            ):
+                client.submit(1, problem, source, id="step-1")
+        assert 1.5 == client.wait("step-1", 60).speedup
+
+
 @pytest.mark.parametrize(
     ("change", "code", "said"),
     [

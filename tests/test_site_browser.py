@@ -305,6 +305,17 @@ def test_an_entry_page_leads_to_the_sample_it_lists(page: Any, site: str) -> Non
     assert "sample 1" in page.inner_text(".diff thead")
 
 
+def test_an_address_names_a_sample_only_while_that_sample_is_shown(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html?board=H200&a=torch-eager&sample=1")
+    page.wait_for_selector(".diff")
+    page.select_option("#a", "hostile")
+    page.wait_for_function("location.search.includes('a=hostile')")
+    assert "sample" not in page.evaluate("location.search")
+    page.select_option("#a", "torch-eager")
+    page.wait_for_function("location.search.includes('sample=1')")
+    page.wait_for_selector(".diff thead:has-text('sample 1')")
+
+
 def test_hostile_code_log_and_evidence_are_shown_as_text(page: Any, site: str) -> None:
     page.goto(f"{site}problems/1_1.html?board=H200&a=hostile&b=nothing")
     page.wait_for_selector("#shown pre.code")

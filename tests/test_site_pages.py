@@ -218,6 +218,14 @@ def test_a_spreadsheet_reads_no_formula_in_the_csv(site: Path) -> None:
     assert len(kernels.splitlines()) > 50
 
 
+def test_an_empty_field_of_a_submission_is_shown_nowhere(site: Path) -> None:
+    with (site / "api/v1/boards/H200.csv").open() as stream:
+        rows = {row["entry"]: row for row in csv.DictReader(stream)}
+    assert rows["torch-eager"]["organization"] == ""
+    for name in ("index.html", "entries/H200/torch-eager.html"):
+        assert "None" not in Page(site / name).text
+
+
 def test_the_feed_names_every_evaluation_newest_first(site: Path) -> None:
     feed = ElementTree.parse(site / "feed.xml").getroot()
     stamps = [entry.findtext(f"{ATOM}updated") for entry in feed.iter(f"{ATOM}entry")]
@@ -283,6 +291,26 @@ def test_a_kernels_file_lost_from_the_output_is_written_again(copy: Path) -> Non
     (copy / "out/kernels/hostile/1-0.json.gz").unlink()
     build_site(sitehouse.read(copy), copy / "out")
     assert (copy / "out/kernels/hostile/1-0.json.gz").is_file()
+
+
+@pytest.mark.parametrize("kept", ["docs/thesis.txt", ".git/HEAD"])
+def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path, kept: str) -> None:
+    precious = tmp_path / "work" / kept
+    precious.parent.mkdir(parents=True)
+    precious.write_text("mine")
+    command = ["site", "build", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "work")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    assert "--out must be an empty folder" in result.output
+    assert [precious] == [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_an_interrupted_build_is_taken_up_again(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    (copy / "out.state.json").write_text("{}")
+    (copy / "out/index.html").unlink()
+    assert build_site(sitehouse.read(copy), copy / "out").written
+    assert (copy / "out/index.html").is_file()
 
 
 def test_without_results_there_is_a_friendly_site(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def build(
     submissions: Annotated[Path, typer.Option(help="Folder of merged submissions.")] = Path("submissions"),
     baselines: Annotated[Path, typer.Option(help="Folder of PyTorch's own timings.")] = Path("baselines"),
     problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
-    out: Annotated[Path, typer.Option(help="Where the site goes.")] = Path("build/site"),
+    out: Annotated[Path, typer.Option(help="Where the site goes: a folder of its own.")] = Path("build/site"),
     base_url: Annotated[str, typer.Option(help="The site's address, for feed and pictures.")] = "",
     repository: Annotated[str, typer.Option(help="The repository's address, for links to it.")] = "",
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one a core.", min=0)] = 0,
@@ -33,7 +33,7 @@ def build(
     """Build the site; unchanged pages are not written again, stale ones are removed."""
     from kernelbench.problems import DEFAULT_ROOT
 
-    from leaderboard.render import SiteConfig, build_site, default_jobs
+    from leaderboard.render import OccupiedError, SiteConfig, build_site, default_jobs
     from leaderboard.render.sources import Places, read_site
     from leaderboard.store import StoreError
 
@@ -44,7 +44,7 @@ def build(
     )
     try:
         report = build_site(read_site(places, config), out)
-    except StoreError as error:
+    except (StoreError, OccupiedError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
     typer.echo(

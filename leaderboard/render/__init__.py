@@ -2,12 +2,14 @@
 
 from leaderboard.render.build import build_site, default_jobs
 from leaderboard.render.model import Baseline, BuildReport, Kernels, Notice, Revision, SiteConfig, SiteData
+from leaderboard.render.output import OccupiedError
 
 __all__ = [
     "Baseline",
     "BuildReport",
     "Kernels",
     "Notice",
+    "OccupiedError",
     "Revision",
     "SiteConfig",
     "SiteData",

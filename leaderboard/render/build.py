@@ -12,7 +12,7 @@ from typing import Any
 from leaderboard.render import entries, feeds, history, kernels, pages, pictures, places, problems
 from leaderboard.render.boards import write_board
 from leaderboard.render.model import BuildReport, SiteData
-from leaderboard.render.output import SiteFolder, read_state, write_state
+from leaderboard.render.output import SiteFolder, claim, read_state, write_state
 from leaderboard.render.site import SITE_ROOT, Site
 from leaderboard.render.workers import spread, without_collection
 
@@ -37,10 +37,13 @@ _building: list[_Plan] = []
 
 
 def build_site(data: SiteData, out: Path) -> BuildReport:
-    """Build the whole site into `out`; unchanged files are not written again, stale ones are removed."""
+    """Build the whole site into `out`; unchanged files are not written again, stale ones are removed.
+
+    Raises OccupiedError where `out` holds something else.
+    """
     began = time.monotonic()
+    claim(out)
     folder = SiteFolder(out)
-    out.mkdir(parents=True, exist_ok=True)
     with without_collection():
         site = Site(data, folder)
         noted = read_state(out).get("kernels", {})

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from leaderboard.inert import cell
 from leaderboard.render import numbers, places
 from leaderboard.render.entries import standing_data
 from leaderboard.render.kernels import compressed
@@ -135,8 +136,8 @@ def _board_row(line: EntryLine) -> list[Any]:
     return [
         "" if standing.rank is None else standing.rank,
         standing.entry,
-        _inert(line.name),
-        _inert(line.organization),
+        cell(line.name),
+        cell(line.organization),
         standing.kind,
         scores.deployed_speedup,
         *standing.deployed_ci95,
@@ -155,7 +156,7 @@ def _kernel_rows(view: BoardView) -> Iterator[list[Any]]:
     for entry, lines in view.by_entry.items():
         for line in lines:
             times = (line.runtime_ms, line.reference_ms, line.floor_share)
-            labels = _inert(" ".join(line.labels))
+            labels = cell(" ".join(line.labels))
             yield [
                 entry,
                 line.key,
@@ -165,11 +166,6 @@ def _kernel_rows(view: BoardView) -> Iterator[list[Any]]:
                 *times,
                 labels,
             ]
-
-
-def _inert(text: str) -> str:
-    """Keep a spreadsheet from reading untrusted text as a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
 def _csv(rows: Iterable[list[Any]]) -> str:

@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 
+class OccupiedError(Exception):
+    """The output folder holds what no build of the site made."""
+
+
 class SiteFolder:
     """One build's view of the output folder. Workers have their own and hand `kept` and the counts back."""
 
@@ -79,6 +83,22 @@ class SiteFolder:
         return sum((self.root / name).stat().st_size for name in self.kept)
 
 
+def claim(out: Path) -> None:
+    """Make a folder the site's own, from which builds remove what they did not ask for.
+
+    Raises OccupiedError where it holds something that no build noted: that would be removed too.
+    """
+    is_ours = _state_path(out).is_file()
+    if not is_ours and out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise OccupiedError(
+            f"--out must be an empty folder, or a site that kbl built, got {out}: "
+            "all else in it would be removed; name another folder, or empty this one"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    if not is_ours:
+        write_state(out, {})
+
+
 def read_state(out: Path) -> dict[str, Any]:
     """Read what the last build noted beside its output folder; empty where it noted nothing readable."""
     try:
@@ -97,7 +117,8 @@ def write_state(out: Path, state: Mapping[str, Any]) -> None:
 
 
 def _state_path(out: Path) -> Path:
-    return out.with_name(f"{out.name}.state.json")
+    place = out.resolve()
+    return place.parent / f"{place.name}.state.json"
 
 
 def _content(path: Path) -> bytes | None:

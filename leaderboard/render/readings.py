@@ -20,7 +20,7 @@ from kernelbench.rows import ResultFile
 from leaderboard import store
 from leaderboard.aggregate import Scored, score
 from leaderboard.render.lines import KernelLine, kernel_lines
-from leaderboard.submission import Submission
+from leaderboard.submission import Submission, filled
 
 _key = cache(KernelKey.parse)
 """The same few hundred keys stand in every submission."""
@@ -84,7 +84,7 @@ def _read_submission(path: Path) -> Submission:
         submission = Submission(
             entry=path.stem,
             sha256=hashlib.sha256(raw).hexdigest(),
-            metadata=value["metadata"],
+            metadata=filled(value["metadata"]),
             kernels={_key(name): source for name, source in value["kernels"].items()},
         )
         _ = submission.digests  # a source that is no text shows here

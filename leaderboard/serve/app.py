@@ -21,7 +21,7 @@ from kernelbench.problems import Problem, ProblemSet, read_sizes
 from kernelbench.version import EVALUATOR_VERSION, evaluator_sha256
 from pydantic import BaseModel, Field
 
-from leaderboard.serve.judgements import Judgement, Judgements, QueueFullError
+from leaderboard.serve.judgements import IdTakenError, Judgement, Judgements, QueueFullError
 from leaderboard.serve.metrics import as_prometheus
 from leaderboard.serve.workers import COMMAND, Device, Workers
 
@@ -185,6 +185,8 @@ class _Desk:
         )
         try:
             return self._judgements.add(item)
+        except IdTakenError as error:
+            raise HTTPException(409, str(error)) from error
         except QueueFullError as error:
             raise HTTPException(429, str(error), headers={"Retry-After": "5"}) from error
 

@@ -6,6 +6,7 @@ first, and a finished one drops its source: memory does not grow with the work d
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import threading
 import time
@@ -32,6 +33,10 @@ class QueueFullError(Exception):
     """No more judgements are taken right now."""
 
 
+class IdTakenError(Exception):
+    """Another kernel, problem or setting was sent under the same id."""
+
+
 @dataclass
 class Judgement:
     """One kernel to judge. Changed by `Judgements` alone, under its lock."""
@@ -47,6 +52,19 @@ class Judgement:
     created: float = field(default_factory=time.time)
     started: float | None = None
     finished: float | None = None
+    source_sha256: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Keep the digest: the source goes when the judgement is finished."""
+        self.source_sha256 = hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def asks_the_same(self, other: Judgement) -> bool:
+        """Whether another judgement is of the same kernel, on the same problem, with the same settings."""
+        return (self.source_sha256, self.problem.sha256, self.settings) == (
+            other.source_sha256,
+            other.problem.sha256,
+            other.settings,
+        )
 
     @property
     def is_finished(self) -> bool:
@@ -70,10 +88,18 @@ class Judgements:
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def add(self, judgement: Judgement) -> Judgement:
-        """Queue a judgement; give the known one where its id came before. Raises QueueFullError."""
+        """Queue a judgement; give the known one where its id came before.
+
+        Raises IdTakenError where that one asks for something else, QueueFullError where too many wait.
+        """
         with self._condition:
-            if judgement.id in self._known:
-                return self._known[judgement.id]
+            known = self._known.get(judgement.id)
+            if known is not None and not known.asks_the_same(judgement):
+                raise IdTakenError(
+                    f"id {judgement.id!r} was sent with another kernel, problem or setting; choose a new one"
+                )
+            if known is not None:
+                return known
             if len(self._queue) >= self._max_queued:
                 raise QueueFullError(f"{len(self._queue)} judgements wait already")
             self._known[judgement.id] = judgement

@@ -39,7 +39,7 @@ async function takeSample(entry, sample) {
   const key = kernels[at].key.replace(/sample_\d+$/, `sample_${sample}`);
   const row = (await entryData(gpu.value, entry)).rows.find((item) => item.key === key);
   const { display_name: name } = kernels[at];
-  if (row) kernels[at] = { ...row, entry, display_name: `${name}, sample ${sample}` };
+  if (row) kernels[at] = { ...row, entry, sample, display_name: `${name}, sample ${sample}` };
 }
 
 async function source(name) {
@@ -56,7 +56,7 @@ async function show() {
     byId("facts").replaceChildren();
     return;
   }
-  state.write({ board: gpu.value === viewer.dataset.first ? "" : gpu.value, a: left.value, b: right.value === REFERENCE ? "" : right.value });
+  state.write({ board: gpu.value === viewer.dataset.first ? "" : gpu.value, a: left.value, b: right.value === REFERENCE ? "" : right.value, sample: named(left.value).sample });
   byId("shown").replaceChildren(el("p", { class: "soft" }, "Fetching the code …"));
   try {
     const [a, b] = await Promise.all([source(left.value), right.value === NOTHING ? null : source(right.value)]);
