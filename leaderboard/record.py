@@ -65,7 +65,7 @@ class Recorded:
 def record(case: Case, work: Path, *, data: Path, reason: str = "") -> Recorded:
     """Check a work file and make it the entry's current revision; the one before stays in the history.
 
-    Rows recorded earlier stay where the work file has none and their kernel is still the submission's.
+    Rows recorded earlier stay where the work file has no verdict and their kernel is still the submission's.
     A result equal to the recorded one changes nothing. Raises RefusedError, or StoreError while
     another process records.
     """
@@ -219,9 +219,10 @@ def _is_model(device: str, gpu: str) -> bool:
 
 
 def _carry_over(case: Case, before: ResultFile) -> ResultFile:
-    """Keep recorded rows that the work file lacks and that still belong to the submission."""
+    """Keep recorded rows that the work file has no verdict for and that still belong to the submission."""
     rows = {row.key: row for row in case.result.rows}
-    candidates = dataclasses.replace(before, rows=tuple(row for row in before.rows if row.key not in rows))
+    judged = {key for key, row in rows.items() if row.status is not Status.INFRA_ERROR}
+    candidates = dataclasses.replace(before, rows=tuple(row for row in before.rows if row.key not in judged))
     kept = [row for row in candidates.rows if not any(rows_belong(_only(case, candidates, row)))]
     rows.update({row.key: row for row in kept})
     environments = {**before.environments, **case.result.environments}

@@ -1,5 +1,6 @@
 """From a contributor's branch to a result on main: the workflows' own command lines, a git host, a stateful API."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ GOOD = submission(
     ("level_2_problem_40_sample_0", "# speedup 1.5"),
 )
 PATH = "submissions/alice-first.json"
+RECORDED = "data/results/CPU-reduced/alice-first.json"
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +239,7 @@ def test_an_evaluation_that_dies_midway_keeps_what_it_judged_and_goes_on_at_the_
 
     assert "failure" == died.results["evaluate"]
     assert 2 == len(project.result("alice-first")["rows"])
-    assert "1 kernels have no verdict yet" in project.comment(pull)
+    assert "1 kernels have no verdict by this evaluator yet" in project.comment(pull)
     assert ["state: failed"] == pull.labels
 
     project.runner.extra = {}
@@ -249,6 +251,41 @@ def test_an_evaluation_that_dies_midway_keeps_what_it_judged_and_goes_on_at_the_
     )
     assert 3 == len(project.result("alice-first")["rows"])
     assert "Evaluated" in project.comment(pull)
+
+
+def test_an_evaluation_that_dies_before_its_first_verdict_leaves_older_ones_and_bills_nothing(
+    project: Project,
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    recorded = project.on_main(RECORDED)
+    older = re.sub(r'"evaluator_sha256": ?"[0-9a-f]{64}"', f'"evaluator_sha256": "{"a" * 64}"', recorded)
+    assert older != recorded
+    project.commit_to_main({RECORDED: older.encode()})
+    project.runner.extra = {"STEADY_DIES_AFTER": "0"}
+    run = project.label(pull)
+
+    assert "failure" == run.results["evaluate"]
+    assert older == project.on_main(RECORDED)
+    comment = project.comment(pull)
+    assert "3 kernels have no verdict by this evaluator yet" in comment
+    assert "GPU-seconds" not in comment
+    assert ["state: failed"] == pull.labels
+
+
+def test_a_result_that_cannot_be_pushed_is_told(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    hook = project.host.git_dir / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'GH013: Repository rule violations found' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    run = project.label(pull)
+
+    assert "failure" == run.results["publish"]
+    assert "could not be pushed to `main`" in project.comment(pull)
+    assert "GH013: Repository rule violations found" in project.comment(pull)
+    assert ["state: failed"] == pull.labels
+    assert project.result("alice-first") is None
 
 
 def test_an_evaluation_without_any_result_is_told_and_publishes_nothing(

@@ -132,6 +132,22 @@ def test_rows_that_a_partial_work_file_lacks_are_kept(repository):
     assert repository.recorded.gpu_seconds == 3.0
 
 
+def test_a_lost_container_takes_no_recorded_verdict_away(repository):
+    repository.record(repository.evaluate(evaluator="a" * 64))
+    work = repository.evaluate(evaluator="b" * 64)
+    text = json.loads(work.read_text())
+    lost = next(row for row in text["rows"] if row["status"] == "mismatch")
+    lost["status"], lost["failure"] = (
+        "infra_error",
+        {"name": "OracleLost", "message": "the machine went away"},
+    )
+    work.write_text(json.dumps(text))
+    ended = repository.record(work)
+    assert ended.returncode == 0, ended.stderr
+    verdicts = [(row.status, row.evaluator_sha256[0]) for row in repository.recorded.rows]
+    assert verdicts == [("correct", "b"), ("correct", "b"), ("mismatch", "a")]
+
+
 def test_two_writers_cannot_record_at_once(repository):
     work = repository.evaluate()
     repository.data.mkdir()

@@ -21,6 +21,15 @@ BOT_MAIL = "41898282+github-actions[bot]@users.noreply.github.com"
 ATTEMPTS = 6
 GIT_TIMEOUT_S = 300.0
 
+_SOMEBODY_WAS_FIRST = (
+    "fetch first",
+    "non-fast-forward",
+    "cannot lock ref",
+    "failed to update ref",
+    "incorrect old value",
+)
+"""What git says where another push came in between. A branch's rules refuse in other words, every time."""
+
 
 class GitError(Exception):
     """git failed; the message holds the end of what it said."""
@@ -81,9 +90,7 @@ def _commit_once(remote: Remote, change: Callable[[Path], str], clone: Path) -> 
     try:
         _git(remote, "-C", str(clone), "push", "--quiet", "origin", f"HEAD:refs/heads/{remote.ref}")
     except GitError as error:
-        if any(
-            word in str(error) for word in ("fetch first", "non-fast-forward", "cannot lock ref", "rejected")
-        ):
+        if any(words in str(error) for words in _SOMEBODY_WAS_FIRST):
             raise LostRaceError(str(error)) from error
         raise
     return True
@@ -94,17 +101,21 @@ def _branch_exists(remote: Remote) -> bool:
 
 
 def _git(remote: Remote, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=GIT_TIMEOUT_S,
-        env=_environment(remote),
-        check=False,
-    )
+    verb = arguments[2] if arguments[0] == "-C" else arguments[0]
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=GIT_TIMEOUT_S,
+            env=_environment(remote),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git {verb} took longer than {GIT_TIMEOUT_S:g} s") from error
     if done.returncode:
-        raise GitError(f"git {arguments[0]} failed: {one_line(done.stderr[-600:], 600)}")
+        raise GitError(f"git {verb} failed: {one_line(done.stderr[-2000:], 2000)}")
     return done.stdout.strip()
 
 

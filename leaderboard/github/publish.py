@@ -20,7 +20,7 @@ from leaderboard.comment import Bill, Outcome, Report
 from leaderboard.evaluate import load_problems
 from leaderboard.github.changes import FOLDER
 from leaderboard.github.event import Runner, commit_sha, pull_number
-from leaderboard.github.gitrepo import Remote, commit_to_remote
+from leaderboard.github.gitrepo import GitError, Remote, commit_to_remote
 from leaderboard.github.host import Host, Pull
 from leaderboard.github.inspect import Inspection, inspect_pull, links_to_kernels
 from leaderboard.github.merged import merged_revision
@@ -61,6 +61,12 @@ class Published:
     results: tuple[ResultFile, ...]
 
     @property
+    def fresh(self) -> tuple[Row, ...]:
+        """The rows that were not recorded before."""
+        known = {row.key: row for row in self.before.rows} if self.before is not None else {}
+        return tuple(row for row in self.recorded.result.rows if known.get(row.key) != row)
+
+    @property
     def earlier(self) -> tuple[Row, ...]:
         """The rows of the run before, where this run changed something."""
         return self.before.rows if self.before is not None and self.recorded.changed else ()
@@ -71,7 +77,10 @@ class UnusableError(Exception):
 
 
 def run_publish(host: Host, runner: Runner, settings: EvaluationSettings, asked: Publication) -> bool:
-    """Record, commit and say the outcome; give whether the result is complete and published."""
+    """Record, commit and say the outcome; give whether the result is complete and published.
+
+    Raises GitError, once that was said, where the result cannot be pushed.
+    """
     voice = Voice(host=host, runner=runner)
     pull = host.pull(asked.pull)
     inspection = inspect_pull(host, pull, asked.head_sha)
@@ -83,6 +92,14 @@ def run_publish(host: Host, runner: Runner, settings: EvaluationSettings, asked:
     except UnusableError as error:
         voice.report(asked.pull, _failed(inspection, str(error), runner))
         return False
+    except GitError as error:
+        branch, said = code_span(settings.results_ref), code_span(str(error), 600)
+        remark = (
+            f"The result could not be pushed to {branch}: {said}. Once that is mended, *Re-run failed jobs* "
+            "publishes it: nothing is judged again."
+        )
+        voice.report(asked.pull, _failed(inspection, remark, runner))
+        raise
     report = _report(inspection, submission, published, runner=runner, settings=settings)
     voice.report(asked.pull, report)
     return report.state == "done"
@@ -192,9 +209,12 @@ def _report(
         board=settings.board,
         rows=result.rows,
         earlier=published.earlier,
-        bill=_bill(result.rows, settings),
+        bill=_bill(published.fresh, settings) if published.fresh else None,
     )
-    remark = f"{waiting} kernels have no verdict yet: the label starts the rest, what is judged stays."
+    remark = (
+        f"{waiting} kernels have no verdict by this evaluator yet: the label starts the rest, "
+        "what is judged stays."
+    )
     return Report(
         state="failed" if waiting else "done",
         head_sha=inspection.head_sha,
@@ -209,7 +229,12 @@ def _report(
 
 
 def _waiting(submission: Submission, result: ResultFile) -> int:
-    judged = {row.key for row in result.rows if row.status is not Status.INFRA_ERROR}
+    ours = evaluator_sha256()
+    judged = {
+        row.key
+        for row in result.rows
+        if row.status is not Status.INFRA_ERROR and row.evaluator_sha256 == ours
+    }
     return len(submission.kernels.keys() - judged)
 
 

@@ -112,7 +112,11 @@ class Project:
         """Change a line of the settings on main."""
         text = self.on_main(".github/evaluation.toml")
         assert before in text
-        self._commit({".github/evaluation.toml": text.replace(before, after).encode()}, "main", "main", {})
+        self.commit_to_main({".github/evaluation.toml": text.replace(before, after).encode()})
+
+    def commit_to_main(self, files: Files) -> None:
+        """Change files on main."""
+        self._commit(files, "main", "main", {})
 
     def check(self, pull: Pull) -> tuple[Run, Run]:
         """What happens on a push to a pull request: the check, and the comment about it."""
