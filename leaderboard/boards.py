@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kernelbench.problems import DEFAULT_ROOT
 
 from leaderboard import store
 from leaderboard.aggregate import aggregate
+from leaderboard.merged import merged_results
 from leaderboard.standings import Board
 from leaderboard.submission import Submission, load
 
@@ -20,8 +21,8 @@ def load_boards(
 ) -> tuple[Board, ...]:
     """Read the files and aggregate them; raise StoreError or InvalidSubmissionError for a broken one."""
     results = store.recorded_results(data)
-    known = _submissions(submissions, {result.entry for result in results})
-    return aggregate(results, known, read_certificates(certificates))
+    known = read_submissions(submissions, {result.entry for result in results})
+    return aggregate(merged_results(data, results, known), known, read_certificates(certificates))
 
 
 def read_certificates(path: Path = CERTIFICATES) -> dict[str, str]:
@@ -32,6 +33,7 @@ def read_certificates(path: Path = CERTIFICATES) -> dict[str, str]:
     return {key: str(facts["evidence"]) for key, facts in problems.items() if not facts["ranked"]}
 
 
-def _submissions(folder: Path, entries: set[str]) -> dict[str, Submission]:
+def read_submissions(folder: Path, entries: Iterable[str]) -> dict[str, Submission]:
+    """Read the merged submissions of these entries, those that there are."""
     paths = {entry: folder / f"{entry}.json" for entry in entries}
     return {entry: load(path) for entry, path in sorted(paths.items()) if path.is_file()}

@@ -286,6 +286,36 @@ def test_a_withdrawn_entry_leaves_nothing_behind(copy: Path) -> None:
     assert [] == list((copy / "out").rglob("*hostile*"))
 
 
+def test_what_nobody_merged_yet_changes_nothing(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    recorded = copy / "data/results/H200/torch-eager.json"
+    earlier = copy / "data/history/H200/torch-eager/1.json"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_bytes(recorded.read_bytes())
+    newer = json.loads(recorded.read_text())
+    newer |= {"revision": 2, "reason": "the submission changed", "submission_sha256": "e" * 64}
+    for row in newer["rows"]:
+        row["kernel_sha256"] = "f" * 64
+    recorded.write_text(json.dumps(newer))
+    report = build_site(sitehouse.read(copy), copy / "out")
+    assert (0, 0) == (report.written, report.removed)
+
+
+def test_a_tenth_evaluation_stands_after_the_ninth(copy: Path) -> None:
+    recorded = copy / "data/results/H200/torch-eager.json"
+    result = json.loads(recorded.read_text())
+    earlier = copy / "data/history/H200/torch-eager"
+    earlier.mkdir(parents=True)
+    for revision in range(1, 12):
+        result |= {"revision": revision, "reason": f"reason {revision}."}
+        path = recorded if revision == 11 else earlier / f"{revision}.json"
+        path.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    text = Page(copy / "out/entries/H200/torch-eager.html").text
+    places = [text.index(f"reason {revision}.") for revision in range(1, 12)]
+    assert places in (sorted(places), sorted(places, reverse=True))
+
+
 def test_a_kernels_file_lost_from_the_output_is_written_again(copy: Path) -> None:
     build_site(sitehouse.read(copy), copy / "out")
     (copy / "out/kernels/hostile/1-0.json.gz").unlink()

@@ -108,10 +108,9 @@ def publish(result: Annotated[Path, typer.Option(help="The folder that the evalu
 
 @ci.command()
 def results() -> None:
-    """Bring in the results that belong to the merged submissions, from their branch (pages.yml)."""
+    """Bring the results in from their branch, where they have one of their own (pages.yml)."""
     from leaderboard.github.event import EventError, read_runner
     from leaderboard.github.gitrepo import GitError, Remote, fetch_folder
-    from leaderboard.github.merged import settle_results
     from leaderboard.github.say import log
     from leaderboard.github.settings import SettingsError, read_settings
     from leaderboard.store import StoreError
@@ -127,11 +126,8 @@ def results() -> None:
             )
             fetched = fetch_folder(remote, "data", Path())
             log(f"results of {settings.results_ref}: {'fetched' if fetched else 'none yet'}")
-        waiting = settle_results(Path("data"), Path("submissions"))
     except (SettingsError, EventError, GitError, StoreError) as error:
         raise _fault(error) from error
-    for result in waiting:
-        log(f"{result.board} {result.entry}: revision {result.revision} waits for its merge")
 
 
 def _run(verb: Verb) -> None:

@@ -6,7 +6,7 @@ checked by `record`, every score is computed anew. Nothing of the artifact is ru
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from kernelbench.rows import ResultFile, Row, Status
 from kernelbench.version import evaluator_sha256
 
 from leaderboard import store
+from leaderboard.boards import read_submissions
 from leaderboard.comment import Bill, Outcome, Report
 from leaderboard.evaluate import load_problems
 from leaderboard.github.changes import FOLDER
@@ -23,11 +24,11 @@ from leaderboard.github.event import Runner, commit_sha, pull_number
 from leaderboard.github.gitrepo import GitError, Remote, commit_to_remote
 from leaderboard.github.host import Host, Pull
 from leaderboard.github.inspect import Inspection, inspect_pull, links_to_kernels
-from leaderboard.github.merged import merged_revision
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import EvaluationSettings
 from leaderboard.github.would_be import would_be_standing
 from leaderboard.inert import code_span
+from leaderboard.merged import merged_results
 from leaderboard.record import Case, Recorded, RefusedError, read_work_file, record
 from leaderboard.submission import Submission
 
@@ -54,11 +55,12 @@ class Publication:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What recording gave: the result, the one before it, and every result of the boards as they are now."""
+    """What recording gave: the result, the one before it, and what of others is on the boards now."""
 
     recorded: Recorded
     before: ResultFile | None
-    results: tuple[ResultFile, ...]
+    others: tuple[ResultFile, ...]
+    merged: Mapping[str, Submission]
 
     @property
     def fresh(self) -> tuple[Row, ...]:
@@ -156,8 +158,10 @@ def _commit(case: Case, runner: Runner, settings: EvaluationSettings, asked: Pub
                 f"The evaluation's result was refused: {code_span(str(error), 300)}."
             ) from error
         path.with_name(f".{path.name}.lock").unlink(missing_ok=True)
-        results = (recorded.result, *_others(clone / "data", case.submission.entry))
-        done.append(Published(recorded=recorded, before=before, results=results))
+        results = [r for r in store.recorded_results(clone / "data") if r.entry != case.submission.entry]
+        merged = read_submissions(SUBMISSIONS, {result.entry for result in results})
+        others = tuple(merged_results(clone / "data", results, merged))
+        done.append(Published(recorded=recorded, before=before, others=others, merged=merged))
         return _message(recorded.result, asked)
 
     remote = Remote(
@@ -166,12 +170,6 @@ def _commit(case: Case, runner: Runner, settings: EvaluationSettings, asked: Pub
     pushed = commit_to_remote(remote, change)
     log("the result is pushed" if pushed else "the result stands already: nothing to push")
     return done[-1]
-
-
-def _others(data: Path, entry: str) -> Iterator[ResultFile]:
-    for result in store.recorded_results(data):
-        if result.entry != entry:
-            yield merged_revision(data, result, SUBMISSIONS)
 
 
 def _check_rows(case: Case, before: ResultFile | None, settings: EvaluationSettings) -> None:
@@ -202,7 +200,9 @@ def _report(
 ) -> Report:
     result = published.recorded.result
     waiting = _waiting(submission, result)
-    standing, entrants = would_be_standing(published.results, settings.board, submission)
+    standing, entrants = would_be_standing(
+        (result, *published.others), settings.board, submission, published.merged
+    )
     outcome = Outcome(
         standing=standing,
         entrants=entrants,

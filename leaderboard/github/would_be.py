@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from kernelbench.rows import ResultFile
 
 from leaderboard.aggregate import aggregate
 from leaderboard.boards import read_certificates
 from leaderboard.standings import Standing
-from leaderboard.submission import Submission, load
+from leaderboard.submission import Submission
 
 
 def would_be_standing(
-    results: Sequence[ResultFile], board: str, submission: Submission, folder: Path = Path("submissions")
+    results: Sequence[ResultFile], board: str, submission: Submission, merged: Mapping[str, Submission]
 ) -> tuple[Standing | None, int]:
     """Give the entry's standing beside the merged ones, and how many of the board are ranked."""
-    paths = {result.entry: folder / f"{result.entry}.json" for result in results}
-    known = {entry: load(path) for entry, path in paths.items() if path.is_file()}
-    boards = aggregate(results, {**known, submission.entry: submission}, read_certificates())
+    boards = aggregate(results, {**merged, submission.entry: submission}, read_certificates())
     for found in boards:
         if found.name == board:
             ranked = sum(standing.rank is not None for standing in found.standings)

@@ -19,6 +19,7 @@ from kernelbench.rows import ResultFile
 
 from leaderboard import store
 from leaderboard.aggregate import Scored, score
+from leaderboard.merged import merged_revision
 from leaderboard.render.lines import KernelLine, kernel_lines
 from leaderboard.submission import Submission, filled
 
@@ -28,9 +29,13 @@ _key = cache(KernelKey.parse)
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What stays of one result: its place, its scores without the rows, its rows as tables show them."""
+    """What stays of one result: its place, its scores without the rows, its rows as tables show them.
+
+    `shown` is the file of the revision that is about the merged submission: `path`, or one of the history.
+    """
 
     path: Path
+    shown: Path
     submission_sha256: str
     scored: Scored
     lines: Sequence[KernelLine]
@@ -40,6 +45,7 @@ class Reading:
 class EntryReader:
     """Reads one entry after another; `floors` maps a GPU to the least milliseconds of problems."""
 
+    data: Path
     submissions: Path
     certificates: Mapping[str, str]
     floors: Mapping[str, Mapping[str, float]]
@@ -53,11 +59,15 @@ class EntryReader:
         submission = _read_submission(submitted)
         return [self._reading(path, result, submission) for path, result in zip(paths, results, strict=True)]
 
-    def _reading(self, path: Path, result: ResultFile, submission: Submission) -> Reading:
+    def _reading(self, path: Path, newest: ResultFile, submission: Submission) -> Reading:
+        result = merged_revision(self.data, newest, submission)
+        is_newest = result.revision == newest.revision
+        earlier = store.history_path(self.data, result.board, result.entry, result.revision)
         scored = score(result, submission, self.certificates)
         standing = scored.standing
         return Reading(
             path=path,
+            shown=path if is_newest else earlier,
             submission_sha256=submission.sha256,
             scored=dataclasses.replace(scored, standing=dataclasses.replace(standing, result=_head(result))),
             lines=list(kernel_lines(standing.result, self.floors.get(result.gpu, {}))),

@@ -48,6 +48,8 @@ class EntryFiles:
     submissions: Path
     data: Path
     digests: Mapping[str, str] = field(default_factory=dict)
+    shown: Mapping[tuple[str, str], Path] = field(default_factory=dict)
+    """The file of the revision that is shown, by board and entry, where it is not the newest."""
 
     def digest(self, entry: str) -> str:
         """Name the content of an entry's submission; empty where it has none."""
@@ -60,8 +62,9 @@ class EntryFiles:
         return kernels
 
     def result(self, board: str, entry: str) -> bytes:
-        """Give the bytes of an entry's recorded result."""
-        return store.recorded_path(self.data, board, entry).read_bytes()
+        """Give the bytes of an entry's recorded result, of the revision that is shown."""
+        newest = store.recorded_path(self.data, board, entry)
+        return self.shown.get((board, entry), newest).read_bytes()
 
     def _path(self, entry: str) -> Path:
         return self.submissions / f"{entry}.json"
@@ -72,15 +75,22 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     problems = tuple(ProblemSet(places.problems))
     certificates = read_certificates(places.certificates)
     floors = {gpu: _floors(gpu, problems) for gpu in figures.gpus()}
-    reader = EntryReader(submissions=places.submissions, certificates=certificates, floors=floors)
+    reader = EntryReader(
+        data=places.data, submissions=places.submissions, certificates=certificates, floors=floors
+    )
     with without_collection():
         readings = _read_entries(reader, places.data, config.jobs)
         boards = rank((reading.scored for reading in readings), certificates)
     digests = {reading.scored.standing.entry: reading.submission_sha256 for reading in readings}
+    shown = {
+        (reading.path.parent.name, reading.path.stem): reading.shown
+        for reading in readings
+        if reading.shown != reading.path
+    }
     return SiteData(
         boards=boards,
         problems=problems,
-        kernels=EntryFiles(places.submissions, places.data, digests),
+        kernels=EntryFiles(places.submissions, places.data, digests, shown),
         config=config,
         lines={(reading.path.parent.name, reading.path.stem): reading.lines for reading in readings},
         history=_read_history(places.data, boards),
@@ -112,9 +122,10 @@ def _read_history(data: Path, boards: Iterable[Board]) -> dict[tuple[str, str], 
     for board in boards:
         for standing in board.standings:
             folder = store.history_path(data, board.name, standing.entry, 0).parent
-            files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-            if files:
-                history[board.name, standing.entry] = [_revision(store.read_result(path)) for path in files]
+            files = {int(path.stem): path for path in folder.glob("*.json")}
+            earlier = [files[number] for number in sorted(files) if number < standing.result.revision]
+            if earlier:
+                history[board.name, standing.entry] = [_revision(store.read_result(path)) for path in earlier]
     return history
 
 
