@@ -1,5 +1,6 @@
 """From a contributor's branch to a result on main: the workflows' own command lines, a git host, a stateful API."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -413,8 +414,34 @@ def test_results_can_go_to_a_branch_of_their_own(project: Project) -> None:
     built = project.runner.run("pages.yml", "push", {"sender": {"login": "maria"}})
 
     assert project.result("alice-first") is None
-    assert project.host.git("show", "results:data/results/CPU-reduced/alice-first.json")
-    assert "results of results: fetched" in built.jobs["build"].log
+    assert project.host.git("show", f"results:{RECORDED}")
+    assert "results of results: data/results/CPU-reduced" in built.jobs["build"].log
+
+
+def test_what_lies_on_a_branch_of_results_is_not_judged_again(project: Project) -> None:
+    project.set_on_main('results_ref = "main"', 'results_ref = "results"')
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.push(pull, {PATH: GOOD.replace(b"1.5", b"1.7")})
+    again = project.label(pull)
+
+    assert "1 judged now, 0 still good" in again.jobs["evaluate"].log
+    assert "2 still good" in again.jobs["evaluate"].log
+    assert "`2/40`: 1.500× → 1.700×" in project.comment(pull)
+
+
+def test_a_branch_of_results_hides_nothing_newer_on_main(project: Project) -> None:
+    project.set_on_main('results_ref = "main"', 'results_ref = "results"')
+    project.runner.with_site, project.runner.kbl = True, None
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.merge(pull)
+    notice = {"date": "2026-11-22", "entry": "bob-second", "what": "Withdrawn", "why": "Its author asked."}
+    project.commit_to_main({"data/notices.json": json.dumps([notice]).encode()})
+    built = project.runner.run("pages.yml", "push", {"sender": {"login": "maria"}})
+
+    assert "Alice&#39;s first" in (built.site / "index.html").read_text()
+    assert "Its author asked." in (built.site / "trust.html").read_text()
 
 
 def test_a_new_push_after_an_evaluation_says_that_it_does_not_count(project: Project) -> None:

@@ -110,23 +110,13 @@ def publish(result: Annotated[Path, typer.Option(help="The folder that the evalu
 def results() -> None:
     """Bring the results in from their branch, where they have one of their own (pages.yml)."""
     from leaderboard.github.event import EventError, read_runner
-    from leaderboard.github.gitrepo import GitError, Remote, fetch_folder
-    from leaderboard.github.say import log
+    from leaderboard.github.gitrepo import GitError
+    from leaderboard.github.results import bring_results
     from leaderboard.github.settings import SettingsError, read_settings
-    from leaderboard.store import StoreError
 
     try:
-        settings, runner = read_settings(), read_runner()
-        if settings.results_ref != settings.base_ref:
-            remote = Remote(
-                url=runner.clone_url,
-                ref=settings.results_ref,
-                start_ref=settings.base_ref,
-                token=runner.token,
-            )
-            fetched = fetch_folder(remote, "data", Path())
-            log(f"results of {settings.results_ref}: {'fetched' if fetched else 'none yet'}")
-    except (SettingsError, EventError, GitError, StoreError) as error:
+        bring_results(read_settings(), read_runner())
+    except (SettingsError, EventError, GitError) as error:
         raise _fault(error) from error
 
 

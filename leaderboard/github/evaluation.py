@@ -10,13 +10,11 @@ from kernelbench.problems import ProblemSet
 from kernelbench.rows import Row, Status
 
 from leaderboard.evaluate import Evaluation, Outcome, evaluate, load_problems, open_place
-from leaderboard.github.job import read_job
+from leaderboard.github.job import read_job, recorded_with
 from leaderboard.github.say import log
 from leaderboard.github.settings import EvaluationSettings
 from leaderboard.plan import Selection
 from leaderboard.progress import describe
-
-DATA = Path("data")
 
 
 def run_evaluation(
@@ -36,7 +34,7 @@ def run_evaluation(
         settings=Settings(sizes=settings.sizes, device=settings.device),
         gpu=settings.gpu,
         selection=Selection(levels=levels),
-        recorded=DATA,
+        recorded=recorded_with(job_folder),
         work_root=out,
     )
     return _is_complete(evaluate(evaluation, place.engine, _show))

@@ -13,6 +13,7 @@ from leaderboard.github.event import Runner, StartRequest, start_request, write_
 from leaderboard.github.host import Host, Pull
 from leaderboard.github.inspect import Inspection, inspect_pull
 from leaderboard.github.job import EvaluationJob, write_job
+from leaderboard.github.results import DATA, bring_results
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import EvaluationSettings
 from leaderboard.inert import code_span
@@ -118,7 +119,8 @@ def _start(voice: Voice, inspection: Inspection, settings: EvaluationSettings, o
         blob_sha=inspection.blob_sha,
         submission_sha256=submission.sha256,
     )
-    write_job(out, job, inspection.raw)
+    bring_results(settings, voice.runner)
+    write_job(out, job, inspection.raw, board=settings.board, data=DATA)
     write_outputs(voice.runner, {"pull": job.pull, "head_sha": job.head_sha})
     remark = (
         f"{len(submission.kernels)} kernels on {code_span(settings.board)}; the steps appear here as they go."

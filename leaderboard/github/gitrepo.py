@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,13 +69,16 @@ def commit_to_remote(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def fetch_folder(remote: Remote, folder: str, into: Path) -> bool:
-    """Bring a folder of the remote branch into a work tree; False where there is no such branch."""
+def fetch_folders(remote: Remote, folders: Sequence[str], into: Path) -> list[str]:
+    """Bring folders of the remote branch into a work tree, and name those that it has."""
     if not _branch_exists(remote):
-        return False
+        return []
     _git(remote, "-C", str(into), "fetch", "--depth=1", remote.url, f"refs/heads/{remote.ref}")
-    _git(remote, "-C", str(into), "checkout", "FETCH_HEAD", "--", folder)
-    return True
+    listed = _git(remote, "-C", str(into), "ls-tree", "-d", "--name-only", "FETCH_HEAD", "--", *folders)
+    found = listed.splitlines()
+    if found:
+        _git(remote, "-C", str(into), "checkout", "FETCH_HEAD", "--", *found)
+    return found
 
 
 def _commit_once(remote: Remote, change: Callable[[Path], str], clone: Path) -> bool:

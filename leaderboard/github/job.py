@@ -1,4 +1,4 @@
-"""The job that the gate hands to the evaluation: an entry at a commit and its bytes, in a folder."""
+"""The job that the gate hands to the evaluation: an entry at a commit, its bytes, what is recorded of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaderboard.github.event import commit_sha
-from leaderboard.store import StoreError, read_strictly, write_atomically
+from leaderboard.store import StoreError, read_strictly, recorded_path, write_atomically
 from leaderboard.submission import Submission, load
 
 _FILE = "job.json"
@@ -25,9 +25,19 @@ class EvaluationJob:
     submission_sha256: str
 
 
-def write_job(folder: Path, job: EvaluationJob, raw: bytes) -> None:
-    """Write the job and the submission's bytes as they were named."""
+def recorded_with(folder: Path) -> Path:
+    """Where a job holds what is recorded of its entry, as `data/` does."""
+    return folder / "recorded"
+
+
+def write_job(folder: Path, job: EvaluationJob, raw: bytes, *, board: str, data: Path) -> None:
+    """Write the job, the submission's bytes as they were named, and the result recorded in `data`, if any."""
     folder.mkdir(parents=True, exist_ok=True)
+    recorded = recorded_path(data, board, job.entry)
+    if recorded.is_file():
+        copy = recorded_path(recorded_with(folder), board, job.entry)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(recorded.read_bytes())
     (folder / f"{job.entry}.json").write_bytes(raw)
     write_atomically(folder / _FILE, json.dumps(dataclasses.asdict(job), indent=2, sort_keys=True) + "\n")
 

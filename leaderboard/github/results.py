@@ -1,0 +1,27 @@
+"""Brings recorded results into a checkout of main, where they have a branch of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leaderboard.github.event import Runner
+from leaderboard.github.gitrepo import Remote, fetch_folders
+from leaderboard.github.say import log
+from leaderboard.github.settings import EvaluationSettings
+
+DATA = Path("data")
+
+
+def bring_results(settings: EvaluationSettings, runner: Runner) -> None:
+    """Put the results of the settings' board into the checkout this runs in; raise GitError.
+
+    All else on that branch is as old as the branch: boards measured elsewhere and notices stand on main.
+    """
+    if settings.results_ref == settings.base_ref:
+        return
+    remote = Remote(
+        url=runner.clone_url, ref=settings.results_ref, start_ref=settings.base_ref, token=runner.token
+    )
+    folders = [(DATA / kind / settings.board).as_posix() for kind in ("results", "history")]
+    fetched = fetch_folders(remote, folders, Path())
+    log(f"results of {settings.results_ref}: {', '.join(fetched) or 'none yet'}")
