@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,11 +61,16 @@ def audit(
 
 
 def jobs_for(
-    keys: Iterable[KernelKey],
+    keys: Collection[KernelKey],
     kernels: Mapping[KernelKey, str],
     problems: Mapping[tuple[int, int], Problem],
 ) -> list[Job]:
-    """Make the jobs; raise KeyError that names the first kernel which the submission or the set lacks."""
+    """Make the jobs; raise ValueError that names the first kernel which the submission or the set lacks."""
+    for key in sorted(keys):
+        if key not in kernels:
+            raise ValueError(f"the submission has no kernel {key}; name another with --submission")
+        if (key.level, key.problem_id) not in problems:
+            raise ValueError(f"the problem set has no problem {key.level}/{key.problem_id}")
     return [
         Job(key=key, source=kernels[key], problem=problems[(key.level, key.problem_id)])
         for key in sorted(keys)

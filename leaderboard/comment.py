@@ -212,7 +212,8 @@ def _score_row(name: str, scores: Scores) -> str:
 
 
 def _bill(bill: Bill) -> str:
-    text = f"Used {bill.gpu_seconds:,.0f} GPU-seconds and {bill.cpu_seconds:,.0f} CPU-seconds"
+    cpu = f" and {bill.cpu_seconds:,.0f} CPU-seconds" if bill.cpu_seconds else ""
+    text = f"Used {bill.gpu_seconds:,.0f} GPU-seconds{cpu}"
     cost = f", about ${bill.usd:,.2f} ({bill.price_note})" if bill.usd is not None else ""
     return text + cost + "."
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kernelbench.rows import Row, Status
+from kernelbench.rows import Failure, Row, Status
 
 
 class Reporter:
@@ -60,10 +60,15 @@ def describe(row: Row) -> str:
     place = f"{row.key.level}/{row.key.problem_id}" + (f" sample {row.key.sample}" if row.key.sample else "")
     if row.speedup is not None and row.speedup_ci95 is not None:
         low, high = row.speedup_ci95
-        return f"{place} {row.status} {row.speedup:.3g}x ({low:.3g}-{high:.3g})"
+        figures = f"{place} {row.status} {row.speedup:.3g}x ({low:.3g}-{high:.3g})"
+        return f"{figures}: {_why(row.failure)}" if row.failure else figures
     if row.status is Status.CORRECT or row.failure is None:
         return f"{place} {row.status}"
-    return f"{place} {row.status}: {row.failure.name}: {_first_line(row.failure.message)}"
+    return f"{place} {row.status}: {_why(row.failure)}"
+
+
+def _why(failure: Failure) -> str:
+    return f"{failure.name}: {_first_line(failure.message)}"
 
 
 def _first_line(text: str) -> str:

@@ -123,6 +123,17 @@ def test_an_audit_of_a_kernel_without_a_row_does_not_start(recorded):
     assert audited.exit_code == 2
 
 
+def test_another_entrys_file_and_another_gpus_result_are_refused_before_anything_runs(recorded, tmp_path):
+    path, submission = recorded
+    other = tmp_path / "other.json"
+    other.write_bytes(submission.read_bytes())
+    refused = run("audit", (path, other))
+    assert (refused.exit_code, "--submission must be 'entry'" in refused.output) == (2, True)
+    path.write_text(path.read_text().replace('"CPU"', '"H200"'))
+    refused = run("audit", recorded)
+    assert (refused.exit_code, "the result is of H200" in refused.output) == (2, True)
+
+
 def test_a_copy_under_other_names_is_told_and_another_kernel_is_not():
     original = (CORPUS / "twin_cumprod.py").read_text("utf-8")
     copy = (CORPUS / "e86_copy.py").read_text("utf-8")

@@ -91,6 +91,56 @@ def test_killed_at_any_moment_the_same_command_keeps_what_was_finished_and_does_
     assert [p.name for p in path.parent.glob("*.json")] == ["mine.json"]
 
 
+def test_an_interruption_ends_a_hanging_kernel_at_once_and_keeps_the_rest(tmp_path):
+    right = "import torch\nclass ModelNew(torch.nn.Module):\n    forward = staticmethod(torch.relu)\n"
+    hanging = right.replace("staticmethod(torch.relu)", "lambda self, x: [None for _ in iter(int, 1)]")
+    kernels = {"level_1_problem_19_sample_0": right, "level_1_problem_19_sample_1": hanging}
+    path = write_submission(tmp_path, problems=0, **kernels)
+    arguments = ["evaluate", str(path), "--device", "cpu", "--work", "work", "--timeout", "600"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from leaderboard.cli import app; app()", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "CI": ""},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    work = tmp_path / "work/CPU-reduced/mine.json"
+    while not work.exists() or not store.read_result(work).rows:
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=25)[1]
+    assert process.returncode == 130
+    assert said.splitlines()[-1].startswith("interrupted; what is finished is kept")
+    assert [row.status for row in store.read_result(work).rows] == ["correct"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--level", "9"], "--level must be 1 to 4, got 9"),
+        (["--sample", "100"], "--sample must be 0 to 99, got 100"),
+        (["--gpus", "0", "--device", "cpu"], "--gpus 0 and --device cpu exclude each other"),
+        (["--timeout", "-5"], "--timeout"),
+    ],
+)
+def test_an_option_out_of_range_is_named(tmp_path, arguments, message):
+    write_submission(tmp_path, problems=1)
+    ended = kbl_evaluate(tmp_path, "mine.json", *arguments, COLUMNS="200")
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert not (tmp_path / "build").exists()
+
+
+def test_a_choice_that_picks_no_kernel_is_no_evaluation(tmp_path):
+    write_submission(tmp_path, problems=1)
+    ended = kbl_evaluate(tmp_path, "mine.json", "--only", "2/40")
+    assert ended.returncode == 1
+    assert "pick none of its kernels: level_1_problem_1_sample_0" in ended.stderr
+    assert not (tmp_path / "build").exists()
+
+
 def test_a_second_writer_is_turned_away(tmp_path):
     write_submission(tmp_path, problems=3)
     path = tmp_path / "build/evaluations/H200/mine.json"

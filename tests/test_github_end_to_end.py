@@ -289,6 +289,28 @@ def test_a_result_that_cannot_be_pushed_is_told(project: Project) -> None:
     assert project.result("alice-first") is None
 
 
+def test_a_broken_entry_of_another_keeps_no_result_from_its_place(project: Project) -> None:
+    first = project.open_pull({PATH: GOOD})
+    project.label(first)
+    project.merge(first)
+    project.commit_to_main({PATH: GOOD.replace(b"level_1_problem_19", b"level_9_problem_19")})
+    pull = project.open_pull({"submissions/bob-second.json": GOOD}, author="bob", number=8)
+    run = project.label(pull)
+
+    assert "success" == run.results["publish"]
+    assert 3 == len(project.result("bob-second")["rows"])
+    assert "Evaluated" in project.comment(pull)
+    assert "left out of the standings" in run.jobs["publish"].log
+
+
+def test_an_entry_may_be_called_job(project: Project) -> None:
+    pull = project.open_pull({"submissions/job.json": GOOD})
+    run = project.label(pull)
+
+    assert {"success"} == set(run.results.values())
+    assert 3 == len(project.result("job")["rows"])
+
+
 def test_an_evaluation_without_any_result_is_told_and_publishes_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

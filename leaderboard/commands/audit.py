@@ -49,16 +49,15 @@ def audit_command(
     from kernelbench.keys import KernelKey
 
     from leaderboard.audit import audit, choose, jobs_for
-    from leaderboard.evaluate import EvaluationError, load_problems, open_place
+    from leaderboard.evaluate import EvaluationError, load_problems
     from leaderboard.store import StoreError, write_atomically
     from leaderboard.submission import InvalidSubmissionError
 
     try:
         recorded, entry, settings = _recorded(result, submission, device)
         chosen = [KernelKey.parse(key) for key in keys.split(",")] if keys else choose(recorded, top)
-        jobs = jobs_for(chosen, entry.kernels, load_problems(_problem_set(), chosen, recorded.sizes))
         _require_rows(recorded, chosen)
-        open_place("local", settings.device, gpus=None)
+        jobs = jobs_for(chosen, entry.kernels, load_problems(_problem_set(), chosen, recorded.sizes))
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
         raise _failed(error) from error
     findings = []
@@ -139,6 +138,8 @@ def certify_command(
     """
     from kernelbench import certify
 
+    from leaderboard.evaluate import EvaluationError, open_place
+
     where = _resolved(device)
     path = out or certify.CERTIFICATES
     precisions = precision or ["fp32"]
@@ -147,7 +148,11 @@ def certify_command(
         raise _failed(
             ValueError(f"--precision must be one of {sorted(certify.PRECISIONS)}, got {unknown[0]!r}")
         )
-    problems = _chosen_problems(where, selection_of(level, only, None))
+    try:
+        open_place("local", where, gpus=None)
+        problems = _chosen_problems(where, selection_of(level, only, None))
+    except (EvaluationError, ValueError) as error:
+        raise _failed(error) from error
     entries = {} if fresh else certify.read(path)
     for key, name, found in certify.certify(problems, where, precisions, entries, limit_s):
         held = {**entries.get(key, {}).get("precisions", {}), **certify.entry({name: found})["precisions"]}
@@ -173,6 +178,8 @@ def copies_command(
     from leaderboard.audit import copies
     from leaderboard.submission import InvalidSubmissionError, load
 
+    if not submissions.is_dir():
+        raise _failed(ValueError(f"--submissions must be a folder, got {submissions}"))
     try:
         entries = [load(path) for path in sorted(submissions.glob("*.json"))]
     except (InvalidSubmissionError, OSError) as error:
@@ -220,14 +227,21 @@ def _source(device: str) -> dict[str, str]:
 def _recorded(path: Path, submission: Path | None, device: Device) -> tuple[ResultFile, Submission, Settings]:
     from kernelbench.jobs import Settings
 
+    from leaderboard.evaluate import open_place
     from leaderboard.store import read_result
     from leaderboard.submission import load
 
     result = read_result(path)
     entry = load(submission or Path("submissions") / f"{result.entry}.json")
-    settings = Settings(
-        device=_resolved(device), sizes=result.sizes, profile=result.profile, profile_launches=True
-    )
+    if entry.entry != result.entry:
+        raise ValueError(f"--submission must be {result.entry!r}, whose result this is, got {entry.entry!r}")
+    chosen = _resolved(device)
+    gpu = open_place("local", chosen, gpus=None).gpu
+    if gpu != result.gpu:
+        raise ValueError(
+            f"the result is of {result.gpu}, and {chosen} is {gpu} here: run this on a {result.gpu}"
+        )
+    settings = Settings(device=chosen, sizes=result.sizes, profile=result.profile, profile_launches=True)
     return result, entry, settings
 
 

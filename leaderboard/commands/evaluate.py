@@ -84,7 +84,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
     sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds a kernel may run.")] = 180.0,
+    timeout: Annotated[float, typer.Option(help="Seconds a kernel may run.", min=1.0)] = 180.0,
     gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
     data: Annotated[Path, typer.Option(help="Recorded results, reused where still good.")] = Path("data"),
     work: Annotated[Path, typer.Option(help="Folder of the work files.")] = Path("build/evaluations"),
@@ -101,7 +101,8 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
 
     reporter = Reporter()
     try:
-        chosen = _device(engine, device)
+        indices = parse_indices(gpus)
+        chosen = _device(engine, device, indices)
         reduced = sizes is SizeChoice.REDUCED or (sizes is SizeChoice.AUTO and chosen == "cpu")
         request = Request(
             settings=Settings(
@@ -113,7 +114,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
             ),
             problem_set=ProblemSet(problems or DEFAULT_ROOT),
             selection=selection_of(level, only, sample),
-            place=open_place(engine, chosen, gpus=parse_indices(gpus), progress=reporter.event),
+            place=open_place(engine, chosen, gpus=indices, progress=reporter.event),
             reporter=reporter,
             data=data,
             work_root=work,
@@ -127,8 +128,17 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
 
 def selection_of(level: Iterable[int] | None, only: str, sample: Iterable[int] | None) -> Selection:
     """Build the selection that `--level`, `--only` and `--sample` describe."""
+    from kernelbench.keys import MAX_SAMPLE, PROBLEM_COUNTS
+
     from leaderboard.plan import Selection, parse_problem_list
 
+    for name, given, least, most in (
+        ("level", level, 1, max(PROBLEM_COUNTS)),
+        ("sample", sample, 0, MAX_SAMPLE),
+    ):
+        for number in given or ():
+            if not least <= number <= most:
+                raise ValueError(f"--{name} must be {least} to {most}, got {number}")
     return Selection(
         levels=frozenset(level or ()), problems=parse_problem_list(only), samples=frozenset(sample or ())
     )
@@ -151,6 +161,9 @@ def _evaluate_one(path: Path, request: Request) -> bool:
             recorded=request.data,
             work_root=request.work_root,
         )
+        if not any(map(request.selection.wants, loaded.kernels)):
+            some = ", ".join(map(str, list(loaded.kernels)[:3]))
+            raise EvaluationError(f"--level, --only and --sample pick none of its kernels: {some}, …")
         outcome = _run(evaluation, request)
     except KeyboardInterrupt:
         typer.echo("interrupted; what is finished is kept, and the same command continues", err=True)
@@ -193,9 +206,15 @@ def _infra(outcome: Outcome) -> list[KernelKey]:
     return [row.key for row in outcome.added if row.status is Status.INFRA_ERROR]
 
 
-def _device(engine: str, device: Device) -> str:
+def _device(engine: str, device: Device, gpus: list[int] | None) -> str:
     from leaderboard.evaluate import visible_gpus
 
+    if gpus and device is Device.CPU:
+        raise ValueError(
+            f"--gpus {','.join(map(str, gpus))} and --device cpu exclude each other: leave one out"
+        )
+    if gpus:
+        return "cuda"
     if device is not Device.AUTO:
         return device.value
     return "cuda" if engine != "local" or visible_gpus() else "cpu"

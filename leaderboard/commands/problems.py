@@ -80,7 +80,7 @@ def check_command(  # noqa: PLR0913  # one option a choice
     ] = None,
     level: Levels = None,
     only: Only = "",
-    jobs: Annotated[int, typer.Option(help="Problems at once, on the CPU.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Problems at once, on the CPU.", min=1)] = 1,
     device: Annotated[str, typer.Option(help="cpu proves values; cuda sees that problems run.")] = "cpu",
     sizes: Annotated[str, typer.Option(help="auto, full or reduced; auto reduces on the CPU.")] = "auto",
     prove: Annotated[
@@ -94,8 +94,12 @@ def check_command(  # noqa: PLR0913  # one option a choice
     With --device cuda or --sizes full each problem runs once, and time and peak memory are shown.
     Exit status: 0 all hold, 1 one does not, 2 the command cannot start.
     """
+    from leaderboard.evaluate import visible_gpus
+
     if device not in ("cpu", "cuda") or sizes not in ("auto", "full", "reduced"):
         raise _failed("--device must be cpu or cuda, --sizes auto, full or reduced", 2)
+    if device == "cuda" and not visible_gpus():
+        raise _failed("no GPU found; choose --device cpu", 2)
     try:
         problems = _chosen(root, level, only)
         if device == "cuda" or sizes == "full":

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from leaderboard.commands.evaluate import Device as Choice
+from leaderboard.commands.evaluate import parse_indices
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -17,8 +20,10 @@ def register(app: typer.Typer) -> None:
 def serve_command(  # noqa: PLR0913  # one option a choice
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8900,
-    device: Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")] = "auto",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8900,
+    device: Annotated[
+        Choice, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")
+    ] = Choice.AUTO,
     gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
     problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
     max_queued: Annotated[int, typer.Option(help="Judgements that may wait; more get HTTP 429.")] = 1000,
@@ -45,8 +50,8 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     except ImportError as error:
         raise _failed(f"the server's packages are missing ({error}); run: pip install '.[serve]'") from error
     try:
-        chosen = device if device != "auto" else ("cuda" if visible_gpus() else "cpu")
-        indices = [int(part) for part in gpus.split(",") if part.strip()] or range(len(visible_gpus()))
+        chosen = device.value if device is not Choice.AUTO else ("cuda" if visible_gpus() else "cpu")
+        indices = parse_indices(gpus) or range(len(visible_gpus()))
         devices = (
             [Device(name=f"gpu{index}", gpus=(index,)) for index in indices]
             if chosen == "cuda"

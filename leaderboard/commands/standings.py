@@ -53,7 +53,9 @@ def standings_command(
         typer.echo(tables.as_json(chosen))
     else:
         style = "simple" if output is Format.TABLE else "github"
-        typer.echo(tables.as_table(chosen, style) or f"no results under {data}")
+        typer.echo(
+            tables.as_table(chosen, style) or f"no results under {data} of entries under {submissions}"
+        )
 
 
 def _failed(message: str) -> typer.Exit:

@@ -30,6 +30,10 @@ def recorded_with(folder: Path) -> Path:
     return folder / "recorded"
 
 
+def _submission(folder: Path, entry: str) -> Path:
+    return folder / "submission" / f"{Path(entry).name}.json"
+
+
 def write_job(folder: Path, job: EvaluationJob, raw: bytes, *, board: str, data: Path) -> None:
     """Write the job, the submission's bytes as they were named, and the result recorded in `data`, if any."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +42,9 @@ def write_job(folder: Path, job: EvaluationJob, raw: bytes, *, board: str, data:
         copy = recorded_path(recorded_with(folder), board, job.entry)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(recorded.read_bytes())
-    (folder / f"{job.entry}.json").write_bytes(raw)
+    submission = _submission(folder, job.entry)
+    submission.parent.mkdir(exist_ok=True)
+    submission.write_bytes(raw)
     write_atomically(folder / _FILE, json.dumps(dataclasses.asdict(job), indent=2, sort_keys=True) + "\n")
 
 
@@ -50,7 +56,7 @@ def read_job(folder: Path) -> tuple[EvaluationJob, Submission]:
         commit_sha(job.head_sha)
     except (TypeError, ValueError) as error:
         raise StoreError(f"{folder / _FILE}: not a job: {error}") from error
-    submission = load(folder / f"{Path(job.entry).name}.json")
+    submission = load(_submission(folder, job.entry))
     if submission.sha256 != job.submission_sha256:
         raise StoreError(f"{folder}: the submission is not the one that the job names")
     return job, submission

@@ -30,7 +30,7 @@ from leaderboard.github.would_be import would_be_standing
 from leaderboard.inert import code_span
 from leaderboard.merged import merged_results
 from leaderboard.record import Case, Recorded, RefusedError, read_work_file, record
-from leaderboard.submission import Submission
+from leaderboard.submission import InvalidSubmissionError, Submission
 
 SUBMISSIONS = Path("submissions")
 
@@ -158,10 +158,7 @@ def _commit(case: Case, runner: Runner, settings: EvaluationSettings, asked: Pub
                 f"The evaluation's result was refused: {code_span(str(error), 300)}."
             ) from error
         path.with_name(f".{path.name}.lock").unlink(missing_ok=True)
-        results = [r for r in store.recorded_results(clone / "data") if r.entry != case.submission.entry]
-        merged = read_submissions(SUBMISSIONS, {result.entry for result in results})
-        others = tuple(merged_results(clone / "data", results, merged))
-        done.append(Published(recorded=recorded, before=before, others=others, merged=merged))
+        done.append(_published(clone / "data", recorded, before))
         return _message(recorded.result, asked)
 
     remote = Remote(
@@ -170,6 +167,22 @@ def _commit(case: Case, runner: Runner, settings: EvaluationSettings, asked: Pub
     pushed = commit_to_remote(remote, change)
     log("the result is pushed" if pushed else "the result stands already: nothing to push")
     return done[-1]
+
+
+def _published(data: Path, recorded: Recorded, before: ResultFile | None) -> Published:
+    """What others have on the boards; a file of theirs that cannot be read keeps no result from its place."""
+    merged: dict[str, Submission] = {}
+    others: list[ResultFile] = []
+    for path in sorted((data / "results").glob("*/*.json")):
+        if path.stem == recorded.result.entry:
+            continue
+        try:
+            result = store.read_result(path)
+            merged |= read_submissions(SUBMISSIONS, [result.entry])
+            others += merged_results(data, [result], merged)
+        except (store.StoreError, InvalidSubmissionError) as error:
+            log(f"left out of the standings: {error}")
+    return Published(recorded=recorded, before=before, others=tuple(others), merged=merged)
 
 
 def _check_rows(case: Case, before: ResultFile | None, settings: EvaluationSettings) -> None:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from kernelbench.keys import RANKED_LEVELS
+
 from leaderboard.render import charts, numbers, places
 from leaderboard.render.boards import counts
 from leaderboard.render.lines import STATUS_WORDS, EntryLine, KernelLine
@@ -35,6 +37,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         standing=standing,
         rows=rows,
         failures=failures(kernels),
+        waiting=waiting(standing.overall, kernels),
         missing=missing(standing.overall),
         bars=charts.histogram([kernel.speedup for kernel in kernels if kernel.speedup and kernel.is_correct]),
         bar_ticks=charts.histogram_ticks(),
@@ -51,6 +54,12 @@ def failures(kernels: Sequence[KernelLine]) -> list[tuple[str, str, int]]:
     """Count kernels that are not correct: (status, its words, how many), most frequent first."""
     counted = Counter(kernel.status for kernel in kernels if not kernel.is_correct)
     return [(status.value, STATUS_WORDS[status], number) for status, number in counted.most_common()]
+
+
+def waiting(scores: Scores, kernels: Sequence[KernelLine]) -> int:
+    """Count the submitted kernels of the ranked levels, first samples alone, that have no row yet."""
+    judged = sum(kernel.key.sample == 0 and kernel.key.level in RANKED_LEVELS for kernel in kernels)
+    return max(scores.submitted - judged, 0)
 
 
 def missing(scores: Scores) -> int:

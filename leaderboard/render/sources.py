@@ -122,7 +122,7 @@ def _read_history(data: Path, boards: Iterable[Board]) -> dict[tuple[str, str], 
     for board in boards:
         for standing in board.standings:
             folder = store.history_path(data, board.name, standing.entry, 0).parent
-            files = {int(path.stem): path for path in folder.glob("*.json")}
+            files = {int(path.stem): path for path in folder.glob("*.json") if path.stem.isdecimal()}
             earlier = [files[number] for number in sorted(files) if number < standing.result.revision]
             if earlier:
                 history[board.name, standing.entry] = [_revision(store.read_result(path)) for path in earlier]

@@ -49,7 +49,7 @@ function whisker(entry) {
 
 function share(entry, name, near) {
   const number = figure(entry, near);
-  return el("td", { class: "n" }, format.percent(figure(entry, name)), number ? el("small", {}, `±${number} near`) : "");
+  return el("td", { class: "n" }, format.percent(figure(entry, name)), number ? el("small", {}, `${number} near`) : "");
 }
 
 function pickBox(entry) {
@@ -65,7 +65,7 @@ function row(entry, levels) {
     el("th", { scope: "row", class: "name" },
       el("a", { href: `${root}entries/${section.dataset.slug}/${entry.id}.html` }, entry.name),
       entry.kind === "baseline" ? " " : "", entry.kind === "baseline" ? el("span", { class: "tag" }, "baseline") : "",
-      el("small", {}, entry.org, entry.why && entry.kind !== "baseline" ? el("em", {}, ` not ranked: ${entry.why}`) : "")),
+      el("small", {}, entry.org, entry.why && entry.why !== "baseline" ? el("em", {}, ` not ranked: ${entry.why}`) : "")),
     el("td", { class: "n main" }, format.speedup(figure(entry, "deployed")), overall ? el("small", {}, format.interval(entry.ci)) : ""),
     el("td", { class: "plot" }, overall ? whisker(entry) : ""),
     el("td", { class: "n" }, format.speedup(figure(entry, "geomean")), el("small", {}, `n = ${figure(entry, "n") ?? 0}`)),

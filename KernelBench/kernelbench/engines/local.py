@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,13 @@ class LocalEngine:
         work = _Work()
         verdicts: queue.Queue[Verdict | BaseException | None] = queue.Queue()
         with Builder(cache_root=self._cache, timeout_s=settings.build_timeout_s) as builder:
-            threads = [
-                threading.Thread(target=_serve, args=(device, cores, work, settings, verdicts), daemon=True)
+            attendants = [
+                _Attendant(device, cores, work, settings)
                 for device, cores in zip(devices, _shares(len(devices)), strict=True)
+            ]
+            threads = [
+                threading.Thread(target=_serve, args=(attendant, verdicts), daemon=True)
+                for attendant in attendants
             ]
             for thread in threads:
                 thread.start()
@@ -64,6 +69,8 @@ class LocalEngine:
                         yield verdict
             finally:
                 work.stop()
+                for attendant in attendants:
+                    attendant.stop()
                 for thread in threads:
                     thread.join(timeout=30)
 
@@ -174,6 +181,7 @@ class _OracleProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
+            start_new_session=True,  # a terminal's Ctrl-C is ours to act on
         )
         if cores:
             os.sched_setaffinity(self._process.pid, cores)
@@ -205,12 +213,17 @@ class _OracleProcess:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
+    def kill(self) -> None:
+        """End the oracle at once; who waits for an answer gets none."""
+        self._process.kill()
+
     def close(self, *, kill: bool = False) -> None:
         """End the oracle and wait for it."""
         assert self._process.stdin is not None  # noqa: S101 (it was opened as a pipe)
         if kill:
-            self._process.kill()
-        self._process.stdin.close()
+            self.kill()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         try:
             self._process.wait(timeout=30)
         except subprocess.TimeoutExpired:
@@ -225,12 +238,10 @@ def _shares(count: int) -> list[list[int]]:
     return [cores[at * size : (at + 1) * size] for at in range(count)]
 
 
-def _serve(
-    device: str, cores: Sequence[int], work: _Work, settings: Settings, verdicts: queue.Queue[Any]
-) -> None:
+def _serve(attendant: _Attendant, verdicts: queue.Queue[Any]) -> None:
     """Keep one device busy until no job is left, then say so with None; a fault of ours is handed on."""
     try:
-        for verdict in _Attendant(device, cores, work, settings).verdicts():
+        for verdict in attendant.verdicts():
             verdicts.put(verdict)
     except Exception as error:  # noqa: BLE001 (raised again in the caller's thread)
         verdicts.put(error)
@@ -248,6 +259,14 @@ class _Attendant:
         self._oracle: _OracleProcess | None = None
         self._held: deque[tuple[Job, Path | None]] = deque()
         self._lost: set[str] = set()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End the oracle and begin no other; for another thread than the one that takes the verdicts."""
+        self._is_stopped = True
+        oracle = self._oracle
+        if oracle is not None:
+            oracle.kill()
 
     def verdicts(self) -> Iterator[Verdict]:
         """Give verdicts until no job is left."""
@@ -255,7 +274,11 @@ class _Attendant:
             while self._fill():
                 oracle = self._ready_oracle()
                 is_beside_builds = not self._work.is_complete
+                if self._is_stopped:
+                    return
                 answer = oracle.receive(self._settings.timeout_s + PREPARATION_S)
+                if self._is_stopped:
+                    return
                 if answer is None and self._give_up_oracle():
                     continue
                 job, cache = self._held.popleft()
@@ -267,7 +290,7 @@ class _Attendant:
                     yield verdict
         finally:
             if self._oracle is not None:
-                self._oracle.close()
+                self._oracle.close(kill=self._is_stopped)
 
     def _fill(self) -> bool:
         while len(self._held) < 1 + STANDING_BY:  # the one that is judged, and those after it
