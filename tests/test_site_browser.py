@@ -113,6 +113,14 @@ def test_a_search_without_a_hit_says_so_and_reset_brings_all_back(page: Any, sit
     assert len(names(page)) == 8
 
 
+def test_a_sorted_board_still_says_what_is_incomplete(page: Any, site: str) -> None:
+    page.goto(site + "boards/H200.html")
+    before = page.locator("#standings em").all_inner_texts()
+    assert "baseline, incomplete" in before[0]
+    page.locator("th[data-sort=name] button").click()
+    assert sorted(before) == sorted(page.locator("#standings em").all_inner_texts())
+
+
 def test_filters_leave_what_fits(page: Any, site: str) -> None:
     board(page, site)
     page.select_option("#kind", "baseline")

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 import sitehouse
+from kernelbench.version import evaluator_sha256
 from typer.testing import CliRunner
 
 from leaderboard.boards import load_boards
@@ -299,6 +300,22 @@ def test_what_nobody_merged_yet_changes_nothing(copy: Path) -> None:
     recorded.write_text(json.dumps(newer))
     report = build_site(sitehouse.read(copy), copy / "out")
     assert (0, 0) == (report.written, report.removed)
+
+
+def test_an_entry_says_what_waits_and_which_evaluators_judged_it(copy: Path) -> None:
+    recorded = copy / "data/results/H200/torch-eager.json"
+    result = json.loads(recorded.read_text())
+    result["rows"] = [row for row in result["rows"] if not row["key"].startswith("level_3_")]
+    for row in result["rows"][:2]:
+        row["evaluator_sha256"] = "5" * 64
+    for row in result["rows"][2:]:
+        row["evaluator_sha256"] = evaluator_sha256()
+    recorded.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    text = " ".join(Page(copy / "out/entries/H200/torch-eager.html").text.split())
+    rest = len(result["rows"]) - 2
+    assert f"waits for a verdict {sitehouse.PROBLEMS_A_LEVEL}" in text
+    assert f"{evaluator_sha256()[:8]} (the present one) {rest}, 55555555 2" in text
 
 
 def test_a_tenth_evaluation_stands_after_the_ninth(copy: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelbench.keys import RANKED_LEVELS
+from kernelbench.version import evaluator_sha256
 
 from leaderboard.render import charts, numbers, places
 from leaderboard.render.boards import counts
@@ -42,6 +43,8 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         bars=charts.histogram([kernel.speedup for kernel in kernels if kernel.speedup and kernel.is_correct]),
         bar_ticks=charts.histogram_ticks(),
         labels=Counter(label for kernel in kernels for label in kernel.labels).most_common(),
+        evaluators=site.data.evaluators.get((view.name, standing.entry), Counter()).most_common(),
+        present=evaluator_sha256(),
         history=history(site, view, line),
         siblings=[other for other in site.boards if other is not view and standing.entry in other.names],
         citation=citation(site, line),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -76,6 +77,7 @@ class SiteData:
 
     `lines` maps (board, entry) to what tables show of its rows, in their order; the results that standings
     hold may be without rows.
+    `evaluators` maps (board, entry) to the evaluators' digests, with how many rows each judged.
     `history` maps (board, entry) to evaluations, oldest first; `baselines` and `floors` map a GPU to problem
     (`"1_23"`) to times; floors are the least milliseconds that the hardware needs. `certified` names the
     problems that every trivial answer was tried on and failed.
@@ -86,6 +88,7 @@ class SiteData:
     kernels: Kernels
     config: SiteConfig = SiteConfig()
     lines: Mapping[tuple[str, str], Sequence[KernelLine]] = field(default_factory=dict)
+    evaluators: Mapping[tuple[str, str], Counter[str]] = field(default_factory=dict)
     history: Mapping[tuple[str, str], Sequence[Revision]] = field(default_factory=dict)
     baselines: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
     floors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -31,6 +32,7 @@ _key = cache(KernelKey.parse)
 class Reading:
     """What stays of one result: its place, its scores without the rows, its rows as tables show them.
 
+    `evaluators` counts the rows by the digest of the evaluator that judged them.
     `shown` is the file of the revision that is about the merged submission: `path`, or one of the history.
     """
 
@@ -39,6 +41,7 @@ class Reading:
     submission_sha256: str
     scored: Scored
     lines: Sequence[KernelLine]
+    evaluators: Counter[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,7 @@ class EntryReader:
             submission_sha256=submission.sha256,
             scored=dataclasses.replace(scored, standing=dataclasses.replace(standing, result=_head(result))),
             lines=list(kernel_lines(standing.result, self.floors.get(result.gpu, {}))),
+            evaluators=Counter(row.evaluator_sha256 for row in standing.result.rows),
         )
 
 

@@ -93,6 +93,9 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         kernels=EntryFiles(places.submissions, places.data, digests, shown),
         config=config,
         lines={(reading.path.parent.name, reading.path.stem): reading.lines for reading in readings},
+        evaluators={
+            (reading.path.parent.name, reading.path.stem): reading.evaluators for reading in readings
+        },
         history=_read_history(places.data, boards),
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
         floors=floors,
