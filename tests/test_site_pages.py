@@ -318,6 +318,14 @@ def test_an_entry_says_what_waits_and_which_evaluators_judged_it(copy: Path) -> 
     assert f"{evaluator_sha256()[:8]} (the present one) {rest}, 55555555 2" in text
 
 
+def test_only_what_is_faster_beyond_doubt_is_marked(site: Path) -> None:
+    rows = json.loads(gzip.decompress((site / "api/v1/results/H200/hostile.json.gz").read_bytes()))["rows"]
+    sure = sum(row["status"] == "correct" and row["speedup_ci95"][0] > 1 for row in rows)
+    faster = sum(row["status"] == "correct" and row["speedup"] > 1 for row in rows)
+    marked = (site / "entries/H200/hostile.html").read_text().count('<td class="n up"')
+    assert 0 < sure == marked <= faster
+
+
 def test_a_tenth_evaluation_stands_after_the_ninth(copy: Path) -> None:
     recorded = copy / "data/results/H200/torch-eager.json"
     result = json.loads(recorded.read_text())

@@ -56,6 +56,11 @@ class KernelLine(NamedTuple):
         """Whether the kernel counts as correct."""
         return self.status is Status.CORRECT
 
+    @property
+    def is_faster(self) -> bool:
+        """Whether the kernel is faster than the reference beyond doubt: its whole interval lies above 1."""
+        return self.is_correct and self.interval is not None and self.interval[0] > 1
+
 
 @dataclass(frozen=True)
 class EntryLine:

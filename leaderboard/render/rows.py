@@ -44,7 +44,7 @@ def _figures(line: KernelLine) -> str:
     speedup, runtime, reference, share = line.speedup, line.runtime_ms, line.reference_ms, line.floor_share
     if not speedup:
         return f'<td class="n">{numbers.NONE}</td><td></td><td></td><td></td><td></td>'
-    up = " up" if line.is_correct and speedup >= 1 else ""
+    up = " up" if line.is_faster else ""
     of_limit = f' data-value="{share}"' if share else ""
     return (
         f'<td class="n{up}" data-value="{speedup}">{numbers.speedup(speedup)}</td>'

@@ -83,7 +83,7 @@ function scatter(pairs, a, b) {
 function cells(row) {
   const link = row ? format.words[row.status] : "no kernel";
   if (!format.fast(row)) return [el("td", { class: "n soft" }, link)];
-  return [el("td", { class: `n ${row.speedup >= 1 ? "up" : ""}`, "data-value": row.speedup }, format.speedup(row.speedup), el("small", {}, format.interval(row.speedup_ci95)))];
+  return [el("td", { class: `n ${format.faster(row) ? "up" : ""}`, "data-value": row.speedup }, format.speedup(row.speedup), el("small", {}, format.interval(row.speedup_ci95)))];
 }
 
 function table(pairs, a, b) {

@@ -28,6 +28,8 @@ export const words = {
 
 // What counts: the speedup of a correct kernel; a quarantined one carries a figure that does not.
 export const fast = (row) => (row?.status === "correct" && row.speedup ? row.speedup : null);
+// Beyond doubt: the whole interval lies above 1.
+export const faster = (row) => Boolean(fast(row) && row.speedup_ci95?.[0] > 1);
 
 export function problemOf(key) {
   const [, level, problem, sample] = /^level_(\d)_problem_(\d+)_sample_(\d+)$/.exec(key);
