@@ -7,6 +7,7 @@ import math
 import os
 import queue
 import selectors
+import signal
 import subprocess
 import sys
 import threading
@@ -214,14 +215,15 @@ class _OracleProcess:
         return answer
 
     def kill(self) -> None:
-        """End the oracle at once; who waits for an answer gets none."""
-        self._process.kill()
+        """End the oracle at once, with what it started; who waits for an answer gets none."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self, *, kill: bool = False) -> None:
         """End the oracle and wait for it."""
         assert self._process.stdin is not None  # noqa: S101 (it was opened as a pipe)
         if kill:
-            self.kill()
+            self._process.kill()
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
@@ -289,8 +291,11 @@ class _Attendant:
                 else:
                     yield verdict
         finally:
-            if self._oracle is not None:
-                self._oracle.close(kill=self._is_stopped)
+            left, self._oracle = self._oracle, None
+            if left is not None:
+                if self._is_stopped:
+                    left.kill()
+                left.close()
 
     def _fill(self) -> bool:
         while len(self._held) < 1 + STANDING_BY:  # the one that is judged, and those after it
