@@ -111,12 +111,8 @@ def judged(tmp_path_factory):
 def test_cheats_do_not_win_and_honest_kernels_are_accepted(judged):
     plain = {name: record for name, record in judged.items() if not record["off"]}
     assert [name for name, record in plain.items() if redteam_report.has_won(record, judged)] == []
-    honest = {name: record["row"] for name, record in plain.items() if record["kind"] != "exploit"}
-    # Tests beside it slow the oracle's clock; the record was made on a machine that did nothing else.
-    odd = {
-        name: row for name, row in honest.items() if row.get("failure", {}).get("name") != "ClocksDisagree"
-    }
-    assert {row["status"] for row in odd.values()} == {"correct"}, odd
+    odd = {name: record["row"]["status"] for name, record in plain.items() if record["kind"] != "exploit"}
+    assert set(odd.values()) == {"correct"}, odd
     unforeseen = {
         name: r["row"]["status"] for name, r in plain.items() if r["row"]["status"] not in r["expect"]
     }
