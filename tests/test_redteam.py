@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from kernelbench.engines.local import hangs_on_time
+from kernelbench.rows import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "tests" / "redteam"
@@ -104,7 +106,11 @@ def judged(tmp_path_factory):
     chosen += [c for c in redteam.layer_cases(cases) if c.name in without.split()]
     done = redteam.Done(tmp_path_factory.mktemp("redteam") / "done.jsonl")
     redteam.run(chosen, "cpu", done, float("inf"))
-    return done.rows
+    # Tests run beside, which makes clocks late; as with builds beside, what hangs on time is judged again.
+    late = [c for c in chosen if hangs_on_time(Row.from_json(done.rows[c.name]["row"]))]
+    again = redteam.Done(tmp_path_factory.mktemp("redteam") / "again.jsonl")
+    redteam.run(late, "cpu", again, float("inf"))
+    return {**done.rows, **again.rows}
 
 
 @pytest.mark.timeout(900)

@@ -71,7 +71,7 @@ class LocalEngine:
             finally:
                 work.stop()
                 for attendant in attendants:
-                    attendant.stop()
+                    attendant.end_oracle()
                 for thread in threads:
                     thread.join(timeout=30)
 
@@ -123,6 +123,11 @@ class _Work:
     def is_complete(self) -> bool:
         """Whether nothing builds any more."""
         return self._complete
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no verdict is wanted any more."""
+        return self._stopped
 
     def add(self, job: Job, cache: Path | None) -> None:
         """Offer a job."""
@@ -261,11 +266,9 @@ class _Attendant:
         self._oracle: _OracleProcess | None = None
         self._held: deque[tuple[Job, Path | None]] = deque()
         self._lost: set[str] = set()
-        self._is_stopped = False
 
-    def stop(self) -> None:
-        """End the oracle and begin no other; for another thread than the one that takes the verdicts."""
-        self._is_stopped = True
+    def end_oracle(self) -> None:
+        """End the oracle, once work was stopped; for another thread than the one that takes the verdicts."""
         oracle = self._oracle
         if oracle is not None:
             oracle.kill()
@@ -276,10 +279,10 @@ class _Attendant:
             while self._fill():
                 oracle = self._ready_oracle()
                 is_beside_builds = not self._work.is_complete
-                if self._is_stopped:
+                if self._work.is_stopped:
                     return
                 answer = oracle.receive(self._settings.timeout_s + PREPARATION_S)
-                if self._is_stopped:
+                if self._work.is_stopped:
                     return
                 if answer is None and self._give_up_oracle():
                     continue
@@ -293,7 +296,7 @@ class _Attendant:
         finally:
             left, self._oracle = self._oracle, None
             if left is not None:
-                if self._is_stopped:
+                if self._work.is_stopped:
                     left.kill()
                 left.close()
 
