@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 from kernelbench.rows import ResultFile, Row  # noqa: E402
 from tabulate import tabulate  # noqa: E402
 
+from leaderboard.audit import intervals_apart  # noqa: E402
 from leaderboard.store import read_result, write_atomically  # noqa: E402
 
 ENTRY = ROOT / "submissions" / "pytorch-eager.json"
@@ -65,6 +66,13 @@ GOALS = (
     Goal(name="rerun_share_within_1pct", rule=">=", limit=0.95),
     Goal(name="build_idle_share", rule="<=", limit=0.2),
     Goal(name="peak_memory_gb", rule="<=", limit=80),
+)
+
+WITHOUT_GOAL = (
+    "judging_seconds_per_kernel",
+    "interval_holds_1_share",
+    "rerun_intervals_meet_share",
+    "single_build_seconds",
 )
 
 
@@ -104,6 +112,7 @@ def figures(
     timed = [row for row in first.rows if row.is_correct and row.speedup is not None]
     clocked = [row for row in timed if row.runtime_ms and row.runtime_ms.median >= LEAST_CLOCKED_MS]
     again = _speedups(runs[1]) if len(runs) > 1 else {}
+    gaps = _gaps(first, runs[1]) if len(runs) > 1 else []
     speedups = [row.speedup or 0.0 for row in timed]
     count = len(first.rows)
     return {
@@ -121,6 +130,8 @@ def figures(
         "clocks_share_within_2pct": _share((row.clock_disagreement or 0.0) <= 0.02 for row in clocked),
         "rerun_share_within_1pct": _within(_changes(first, again), 0.01) / count if again else None,
         "rerun_worst": max(_changes(first, again), key=lambda c: abs(c - 1), default=None),
+        "rerun_intervals_meet_share": _share(gap == 0 for gap in gaps),
+        "rerun_intervals_apart_worst": max(gaps, default=None),
         **_build_figures(builds),
         "peak_memory_gb": max((row.peak_memory_gb for row in timed if row.peak_memory_gb), default=None),
         "runs": [_run_facts(run, took) for run, took in zip_longest(runs, seconds)],
@@ -129,15 +140,13 @@ def figures(
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """The figures that have a goal, beside it, and the single build."""
+    """The figures that have a goal, beside it, and some that have none."""
     lines = []
     for goal in GOALS:
         value = report[goal.name]
         met = "?" if value is None else "yes" if goal.is_met(value) else "NO"
         lines.append([goal.name, value, str(goal), met])
-    lines.append(["judging_seconds_per_kernel", report["judging_seconds_per_kernel"], "", ""])
-    lines.append(["interval_holds_1_share", report["interval_holds_1_share"], "", ""])
-    lines.append(["single_build_seconds", report["single_build_seconds"], "", ""])
+    lines += [[name, report[name], "", ""] for name in WITHOUT_GOAL]
     head = f"{report['gpu']}: {report['problems']} problems, {report['statuses']}"
     return f"{head}\n{tabulate(lines, headers=['figure', 'value', 'goal', 'met'], floatfmt='.4f')}"
 
@@ -170,6 +179,13 @@ def _speedups(run: ResultFile) -> dict[str, float]:
 
 def _changes(run: ResultFile, again: Mapping[str, float]) -> list[float]:
     return [again[key] / speedup for key, speedup in _speedups(run).items() if key in again]
+
+
+def _gaps(run: ResultFile, again: ResultFile) -> list[float]:
+    """By what share the intervals of two runs lie apart, for each kernel that both timed."""
+    others = {row.key: row.speedup_ci95 for row in again.rows}
+    pairs = [(row.speedup_ci95, others.get(row.key)) for row in run.rows]
+    return [intervals_apart(one, other) for one, other in pairs if one and other]
 
 
 def _judging_s(row: Row) -> float:

@@ -17,8 +17,12 @@ from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
 from kernelbench.rows import ResultFile, Row, Status
 
-SLACK = 0.05
-"""Speedups of two runs agree where their intervals overlap once each is widened by this share."""
+SLACK = 0.01
+"""Speedups of two runs agree where their intervals lie apart by no more than this share.
+
+Of 250 copies of the references, judged on two H200s, 248 had intervals that meet, and none lay 0.1 % apart
+(`rerun_intervals_apart_worst` in `benchmarks/results/evaluator-H200.json`); the rest is for other hosts.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +91,14 @@ def difference(before: Row, after: Row) -> str:
         return f"was {before.status}, is {after.status}"
     if before.speedup_ci95 is None or after.speedup_ci95 is None or not before.is_correct:
         return ""
-    apart = max(
-        before.speedup_ci95[0] / after.speedup_ci95[1],
-        after.speedup_ci95[0] / before.speedup_ci95[1],
-    )
-    if apart > 1 + SLACK:
+    if intervals_apart(before.speedup_ci95, after.speedup_ci95) > SLACK:
         return f"speedup was {before.speedup:.3f}, is {after.speedup:.3f}"
     return ""
+
+
+def intervals_apart(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Give the share by which two intervals of speedups lie apart; 0 where they meet."""
+    return max(one[0] / other[1], other[0] / one[1], 1.0) - 1.0
 
 
 def structure_sha256(source: str) -> str:

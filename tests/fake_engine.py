@@ -1,6 +1,7 @@
 """An engine that judges by the first line of a kernel, so that stages can be tested without running kernels.
 
-`# speedup 2.0` is correct and timed; `# status mismatch` ends so; anything else is correct at 1.0.
+`# speedup 2.0` is correct and timed; `# status mismatch` ends so; anything else is correct at 1.0. What a census
+is asked of is `custom`.
 Run as a program it is `kbl` with this engine added as `fake`; FAKE_DELAY_S makes each verdict take its time.
 """
 
@@ -8,6 +9,7 @@ import os
 import re
 import sys
 import time
+from dataclasses import replace
 
 from kernelbench.jobs import Verdict
 from kernelbench.rows import Environment, Failure, Row, Status, Timing
@@ -27,7 +29,10 @@ class FakeEngine:
         for job in jobs:
             time.sleep(self.delay_s)
             self.judged.append(str(job.key))
-            yield Verdict(row=judge(job, self.evaluator), environment=self.environment)
+            labels = ("custom",) if settings.profile_launches else ()
+            yield Verdict(
+                row=replace(judge(job, self.evaluator), labels=labels), environment=self.environment
+            )
 
 
 def judge(job, evaluator):

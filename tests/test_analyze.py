@@ -145,6 +145,21 @@ def test_a_timing_file_is_another_reference(tmp_path, problem_set):
     assert (1, pytest.approx(3.0), 0.01) == (line["timed"], line["geomean"], line["fast_2"])
 
 
+@pytest.mark.parametrize(
+    ("level", "options", "says"),
+    [
+        ("level2", (), "--against compile: the file has no time for any problem of mine"),
+        ("level1", ("--k", "3"), "--k 3: mine has 2 samples of a problem at most"),
+    ],
+)
+def test_a_column_that_could_say_nothing_is_refused(tmp_path, level, options, says):
+    timings = tmp_path / "baseline_time_torch_compile.json"
+    timings.write_text(json.dumps({level: {"1_Square_matrix_multiplication_.py": {"mean": 6.0}}}))
+    done = kbl("analyze", result_file(tmp_path / "mine.json"), "--against", f"compile={timings}", *options)
+    assert 1 == done.returncode
+    assert says in done.stderr
+
+
 def test_a_baseline_of_ours_is_another_reference_too(tmp_path, problem_set):
     times = BaselineTiming(mean=6.0, std=0.0, min=5.0, max=7.0, n=9, median=5.5)
     baseline = BaselineFile(

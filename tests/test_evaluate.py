@@ -61,6 +61,14 @@ def test_every_kernel_gets_a_row_and_the_next_command_is_named(tmp_path):
     assert (result.board, result.gpu_seconds, result.cpu_seconds) == ("H200", PROBLEMS, 2 * PROBLEMS)
 
 
+@pytest.mark.parametrize(("options", "labels"), [((), ()), (("--census",), ("custom",))])
+def test_a_census_is_taken_where_it_is_asked_for(tmp_path, options, labels):
+    write_submission(tmp_path, problems=1)
+    ended = kbl_evaluate(tmp_path, "mine.json", *options)
+    assert ended.returncode == 0, ended.stderr
+    assert [labels] == [row.labels for row in work_file(tmp_path).rows]
+
+
 def test_killed_at_any_moment_the_same_command_keeps_what_was_finished_and_does_the_rest(tmp_path):
     write_submission(tmp_path)
     path = tmp_path / "build/evaluations/H200/mine.json"

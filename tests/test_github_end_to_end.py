@@ -430,6 +430,13 @@ def test_the_comment_says_validating_while_the_check_runs(project: Project) -> N
     assert "Validating" in project.comment(pull)
 
 
+def test_the_settings_can_ask_for_a_census(project: Project) -> None:
+    project.set_on_main("census = false", "census = true")
+    project.label(project.open_pull({PATH: GOOD}))
+
+    assert all(row["labels"] == ["custom"] for row in project.result("alice-first")["rows"])
+
+
 def test_results_can_go_to_a_branch_of_their_own(project: Project) -> None:
     project.set_on_main('results_ref = "main"', 'results_ref = "results"')
     project.label(project.open_pull({PATH: GOOD}))

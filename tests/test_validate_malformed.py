@@ -233,6 +233,12 @@ def test_an_entry_id_is_accepted(name: str) -> None:
     assert check(submission(), name).is_fine
 
 
+def test_each_of_two_lacking_fields_is_told_once() -> None:
+    assert ["the submission lacks 'metadata'", "the submission lacks 'kernels'"] == [
+        mistake.message for mistake in check(b"{}").mistakes
+    ]
+
+
 def test_every_mistake_is_listed_at_once_in_the_order_of_the_file() -> None:
     raw = submission(metadata={"url": "x"}, kernels={"k": KERNEL, KEY: "1 +"}, extra=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from leaderboard.analyze import Question
     from leaderboard.compare import Comparison, Pair
+    from leaderboard.measured import Measured
 
 
 class Format(StrEnum):
@@ -39,7 +42,7 @@ def analyze_command(
         list[str] | None, typer.Option(help="Times to compare with, NAME=FILE; may be repeated.")
     ] = None,
     threshold: Annotated[list[float] | None, typer.Option(help="A p of fast_p; may be repeated.")] = None,
-    k: Annotated[list[int] | None, typer.Option(help="A k of pass@k; may be repeated.")] = None,
+    k: Annotated[list[int] | None, typer.Option(help="A k of pass@k; may be repeated.", min=1)] = None,
     categories: Annotated[bool, typer.Option(help="Break levels down by category.")] = True,
     output: _Output = Format.TABLE,
     plot: Annotated[Path | None, typer.Option(help="Draw fast_p over p into this .svg or .png.")] = None,
@@ -66,6 +69,7 @@ def analyze_command(
             by_category=categories,
         )
         measured = read_measured(source)
+        _require_answers(measured, question)
         lines = [figures.flat() for figures in analyze(measured, problem_set, question)]
         if plot:
             draw_fast_p(plot, measured.name, fast_p_curve(measured, problem_set, question))
@@ -100,6 +104,19 @@ def compare_command(
     else:
         lines = [_pair_row(pair) for pair in comparison.pairs[: top or None]]
     typer.echo(_shown(lines, output, facts), nl=output is not Format.CSV)
+
+
+def _require_answers(measured: Measured, question: Question) -> None:
+    """Raise ValueError where a column could say nothing, or would answer another question."""
+    samples = Counter((key.level, key.problem_id) for key in measured.samples)
+    for name, times in question.references.items():
+        if not samples.keys() & times.keys():
+            raise ValueError(f"--against {name}: the file has no time for any problem of {measured.name}")
+    most = max(samples.values(), default=0)
+    if max(question.pass_at) > most:
+        raise ValueError(
+            f"--k {max(question.pass_at)}: {measured.name} has {most} samples of a problem at most"
+        )
 
 
 def _named(texts: Sequence[str]) -> dict[str, str]:

@@ -86,6 +86,10 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds a kernel may run.", min=1.0)] = 180.0,
     gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
+    census: Annotated[
+        bool,
+        typer.Option("--census", help="On a GPU, label kernels by what they launch: a second more a kernel."),
+    ] = False,
     data: Annotated[Path, typer.Option(help="Recorded results, reused where still good.")] = Path("data"),
     work: Annotated[Path, typer.Option(help="Folder of the work files.")] = Path("build/evaluations"),
 ) -> None:
@@ -111,6 +115,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
                 device=chosen,
                 timeout_s=timeout,
                 timing_method=timing_method.value,
+                profile_launches=census,
             ),
             problem_set=ProblemSet(problems or DEFAULT_ROOT),
             selection=selection_of(level, only, sample),

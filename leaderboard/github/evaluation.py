@@ -31,7 +31,7 @@ def run_evaluation(
     evaluation = Evaluation(
         submission=submission,
         problems=load_problems(ProblemSet(), submission.kernels, settings.sizes),
-        settings=Settings(sizes=settings.sizes, device=settings.device),
+        settings=Settings(sizes=settings.sizes, device=settings.device, profile_launches=settings.census),
         gpu=settings.gpu,
         selection=Selection(levels=levels),
         recorded=recorded_with(job_folder),

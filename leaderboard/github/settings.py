@@ -28,13 +28,14 @@ class Patience:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """What an evaluation is: its label, engine, device and sizes, and the branches of both ends."""
+    """What an evaluation is: its label, engine, device, sizes and census, and the branches of both ends."""
 
     label: str
     engine: str
     gpu: str
     device: str
     sizes: Sizes
+    census: bool
     base_ref: str
     results_ref: str
     host: Patience
