@@ -516,6 +516,11 @@ def test_the_picture_command_takes_a_page_of_the_size_asked(tmp_path: Path) -> N
     )
     assert result.returncode == 0, result.stderr
     assert Image.open(out).size == (800, 600)
+    command = [sys.executable, "-m", "leaderboard", "site", "picture", *options, "--page", "matrix.html"]
+    taken = out.read_bytes()
+    mistyped = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (mistyped.returncode, out.read_bytes()) == (2, taken)
+    assert "no page matrix.html" in mistyped.stderr
     missing = CliRunner().invoke(app, ["site", "picture", "--site", str(tmp_path), "--out", str(out)])
     assert missing.exit_code == 2
     assert "kbl site build" in missing.output

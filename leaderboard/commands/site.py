@@ -80,7 +80,7 @@ def picture(
 
     from leaderboard.doctor import BROWSERS
 
-    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         typer.echo("no headless browser: apt-get install chromium", err=True)
         raise typer.Exit(2)
@@ -90,10 +90,15 @@ def picture(
         shown = running.chromium.launch(executable_path=browser, args=flags).new_page(
             viewport={"width": width, "height": height}
         )
-        shown.goto(f"http://127.0.0.1:{server.server_address[1]}/{page}", wait_until="networkidle")
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shown.screenshot(path=out)
+        answer = shown.goto(f"http://127.0.0.1:{server.server_address[1]}/{page}", wait_until="networkidle")
+        found = answer is not None and answer.ok
+        if found:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            shown.screenshot(path=out)
         server.shutdown()
+    if not found:
+        typer.echo(f"no page {page} in {site}; a board's is boards/NAME.html", err=True)
+        raise typer.Exit(2)
     typer.echo(f"wrote {out}")
 
 
