@@ -237,6 +237,26 @@ def test_the_matrix_shows_the_level_that_the_address_names(page: Any, site: str)
     assert page.locator("#matrix tbody tr:visible").count() == 3
 
 
+def test_a_column_that_is_added_looks_like_those_of_the_page(page: Any, site: str) -> None:
+    page.goto(f"{site}matrix/H200.html")
+    until(page, "document.querySelector('#found').textContent.includes('entries')")
+    of_the_page = page.evaluate("""() => {
+        const table = document.querySelector('#matrix'), heads = [...table.tHead.rows[0].cells];
+        const at = heads.findIndex((head) => head.dataset.id === 'hostile');
+        return [...table.rows].map((row) => row.cells[at]).map((cell, i) => {
+            cell.remove();
+            return i ? [cell.className, cell.textContent] : [];
+        });
+    }""")
+    page.fill("#add", "hostile")
+    page.press("#add", "Tab")
+    until(page, "document.querySelector('#matrix [data-added=hostile]')")
+    added = page.evaluate("""() => [...document.querySelectorAll('#matrix td[data-added=hostile]')]
+        .map((cell) => [cell.className, cell.textContent])""")
+    assert of_the_page[1:] == added
+    assert {"up2", "even", "bad"} <= {tone for tone, _ in added}
+
+
 def test_a_kernel_is_shown_beside_the_reference_with_what_differs(page: Any, site: str) -> None:
     page.goto(f"{site}problems/1_1.html")
     page.wait_for_selector(".diff")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -339,6 +340,18 @@ def test_a_tenth_evaluation_stands_after_the_ninth(copy: Path) -> None:
     text = Page(copy / "out/entries/H200/torch-eager.html").text
     places = [text.index(f"reason {revision}.") for revision in range(1, 12)]
     assert places in (sorted(places), sorted(places, reverse=True))
+
+
+def test_only_what_is_faster_beyond_doubt_is_shaded_in_the_matrix(copy: Path) -> None:
+    path = copy / "data/results/H200/hostile.json"
+    result = json.loads(path.read_text())
+    result["rows"][1] |= {"speedup": 2.5, "speedup_ci95": [0.99, 4.0]}
+    path.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    text = (copy / "out/matrix/H200.html").read_text("utf-8")
+    cells = re.findall(r'<td class="(\w+)"><a href="[^"]*&amp;a=(\w+)#code">([^<]*)</a>', text)
+    assert ("even", "hostile", "2.50×") in cells
+    assert any(tone == "up2" and float(speedup[:-1]) >= 1.2 for tone, _, speedup in cells)
 
 
 def test_a_kernels_file_lost_from_the_output_is_written_again(copy: Path) -> None:

@@ -10,13 +10,12 @@ const table = byId("matrix");
 let entries = [];
 let added = [];
 
-const tone = (speedup) => (speedup >= 2 ? "up3" : speedup >= 1.2 ? "up2" : speedup >= 1 ? "up1" : "even");
-const short = (speedup) => (speedup < 10 ? String(Number(speedup.toPrecision(2))) : String(Math.round(speedup)));
+const tone = (row) => (!format.faster(row) ? "even" : row.speedup >= 2 ? "up3" : row.speedup >= 1.2 ? "up2" : "up1");
 
 function cell(row, problem, entry) {
   if (!row) return el("td", { class: "none", "data-added": entry }, el("span", { class: "hidden" }, "no kernel"));
   const href = `${root}problems/${problem}.html?board=${controls.dataset.board}&a=${entry}#code`;
-  if (format.fast(row)) return el("td", { class: tone(row.speedup), "data-added": entry }, el("a", { href }, short(row.speedup)));
+  if (format.fast(row)) return el("td", { class: tone(row), "data-added": entry }, el("a", { href }, format.speedup(row.speedup)));
   return el("td", { class: "bad", "data-added": entry }, el("a", { href, title: format.words[row.status] },
     el("span", { "aria-hidden": "true" }, row.status === "correct" ? "✓" : "✗"), el("span", { class: "hidden" }, format.words[row.status])));
 }
