@@ -29,7 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench")]
 
-from kernelbench.devices import device_names  # noqa: E402
+from kernelbench.devices import visible_devices  # noqa: E402
 from kernelbench.figures import gpu_model  # noqa: E402
 from kernelbench.keys import KernelKey  # noqa: E402
 
@@ -66,7 +66,7 @@ class Taken:
 
 def steps(work: Path) -> list[Step]:
     """What there is to do, the most telling first."""
-    gpu = gpu_model(next(iter(device_names()), ""))
+    gpu = gpu_model(next(iter(visible_devices().values()), ""))
 
     def evaluate(entry: str, folder: str = "evaluations", only: str = "") -> Step:
         path = f"submissions/{entry}.json"

@@ -85,7 +85,7 @@ def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str])
     ranks = scores.shared_ranks(
         {item.standing.entry: item.gains for item in scored if not item.standing.unranked_because}
     )
-    intervals = scores.deployed_intervals(gains)
+    intervals = scores.geomean_intervals(gains)
     standings = [
         dataclasses.replace(standing, rank=ranks.get(standing.entry), deployed_ci95=intervals[standing.entry])
         for standing in (item.standing for item in scored)

@@ -104,14 +104,15 @@ def intervals_apart(one: tuple[float, float], other: tuple[float, float]) -> flo
 def structure_sha256(source: str) -> str:
     """Digest what a source does, not how it reads: names of its own, comments and docstrings are left out.
 
-    Two sources of one digest are copies with other names. A source that does not parse has its text's digest.
+    Two sources of one digest are copies with other names. A source that does not parse, or that is too deep
+    to be walked, has its text's digest.
     """
     try:
         tree = ast.parse(source)
+        structure = ast.dump(_Anonymous(tree).visit(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-    anonymous = _Anonymous(tree)
-    return hashlib.sha256(ast.dump(anonymous.visit(tree)).encode("utf-8", "surrogatepass")).hexdigest()
+        structure = source
+    return hashlib.sha256(structure.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def copies(kernels: Iterable[tuple[str, KernelKey, str]]) -> list[list[tuple[str, KernelKey]]]:
@@ -132,16 +133,17 @@ class _Anonymous(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         """Rename, drop docstrings, and go on with the children."""
-        if isinstance(node, ast.Name):
-            node.id = self._numbered(node.id)
-        elif isinstance(node, ast.arg):
-            node.arg = self._numbered(node.arg)
+        if field := _NAMED.get(type(node)):
+            setattr(node, field, self._numbered(getattr(node, field)))
         elif isinstance(node, ast.alias):
             node.asname = self._numbered(node.asname or node.name)
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            node.name = self._numbered(node.name)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            node.names = [self._numbered(name) for name in node.names]
         elif isinstance(node, ast.Attribute) and self._is_own(node):
             node.attr = self._numbered(node.attr)
+        elif isinstance(node, ast.Call) and self._calls_own(node):
+            for keyword in node.keywords:
+                keyword.arg = self._numbered(keyword.arg)
         body = getattr(node, "body", None)
         if isinstance(body, list):
             node.body = [child for child in body if not _is_text(child)]  # type: ignore[attr-defined]
@@ -151,7 +153,12 @@ class _Anonymous(ast.NodeTransformer):
         """Whether it is an attribute of something other than an imported module."""
         return isinstance(node.value, ast.Name) and node.value.id not in self._imported
 
-    def _numbered(self, name: str) -> str:
+    def _calls_own(self, node: ast.Call) -> bool:
+        """Whether the source itself defines what is called: `f(n=1)`, or a kernel as `f[grid](n=1)`."""
+        called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+        return isinstance(called, ast.Name) and called.id in self._bound - self._imported
+
+    def _numbered(self, name: Any) -> Any:
         return self._numbers.setdefault(name, f"name{len(self._numbers)}") if name in self._bound else name
 
 
@@ -162,10 +169,10 @@ def _bound_names(tree: ast.AST) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.attr
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name not in _FIXED:
-            yield node.name
+        elif not isinstance(node, ast.Name):
+            name = getattr(node, _NAMED.get(type(node), ""), None)
+            if name and name not in _FIXED:
+                yield name
 
 
 def _imported_names(tree: ast.AST) -> Iterator[str]:
@@ -175,6 +182,15 @@ def _imported_names(tree: ast.AST) -> Iterator[str]:
 
 
 _FIXED = {"ModelNew", "forward", "__init__"}
+_NAMED: dict[type[ast.AST], str] = {
+    ast.Name: "id",
+    ast.arg: "arg",
+    ast.FunctionDef: "name",
+    ast.AsyncFunctionDef: "name",
+    ast.ClassDef: "name",
+    ast.ExceptHandler: "name",
+}
+"""Where a node has its own name."""
 
 
 def _is_text(node: ast.AST) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 from kernelbench import scores
 from kernelbench.keys import KernelKey
 
-from leaderboard.measured import Measured, Sample
+from leaderboard.measured import Measured, ProblemKey, Sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,24 +46,25 @@ class Comparison:
         return {word: counts[word] for word in words.values()}
 
     @property
-    def ratios(self) -> list[float]:
-        """How many times faster B is, where both are correct and timed."""
-        return [pair.ratio for pair in self.pairs if pair.ratio is not None]
+    def ratios(self) -> dict[ProblemKey, float]:
+        """How many times faster B is on each problem, the geometric mean where both have several kernels."""
+        logs: dict[ProblemKey, list[float]] = defaultdict(list)
+        for pair in self.pairs:
+            if pair.ratio is not None:
+                logs[pair.key.level, pair.key.problem_id].append(math.log(pair.ratio))
+        return {problem: math.exp(math.fsum(found) / len(found)) for problem, found in logs.items()}
 
     @property
     def geomean_ratio(self) -> float | None:
-        """The geometric mean of the ratios."""
-        return scores.geomean(self.ratios)
+        """The geometric mean of the problems' ratios."""
+        return scores.geomean(list(self.ratios.values()))
 
     @property
     def geomean_ci95(self) -> tuple[float, float] | None:
         """Its 95 % interval, resampled over the problems; None below two problems."""
-        logs = np.array([math.log(ratio) for ratio in self.ratios])
-        if len(logs) < 2:
+        if len(self.ratios) < 2:
             return None
-        draws = np.random.default_rng(scores.SEED).integers(0, len(logs), (scores.RESAMPLES, len(logs)))
-        low, high = np.exp(np.percentile(logs[draws].mean(axis=1), (2.5, 97.5)))
-        return float(low), float(high)
+        return scores.geomean_intervals({self.b: np.log(list(self.ratios.values()))})[self.b]
 
 
 def compare(a: Measured, b: Measured) -> Comparison:

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kernelbench.devices import device_names
+from kernelbench.devices import visible_devices
 from kernelbench.figures import gpu_model
 from kernelbench.jobs import Engine, Progress, Settings, Verdict
 from kernelbench.keys import KernelKey
@@ -160,8 +160,8 @@ def load_problems(
 
 
 def visible_gpus(indices: Sequence[int] | None = None) -> list[str]:
-    """Name the GPUs of this machine (those of `indices`), without creating a context on any; [] for none."""
-    names = device_names()
+    """Name the GPUs that this process may use (those of `indices`), creating no context; [] for none."""
+    names = list(visible_devices().values())
     if indices is None:
         return names
     if not set(indices) <= set(range(len(names))):
@@ -169,14 +169,26 @@ def visible_gpus(indices: Sequence[int] | None = None) -> list[str]:
     return [names[index] for index in indices]
 
 
+def chosen_device(device: str, engine: str = "local", gpus: Sequence[int] | None = None) -> str:
+    """Settle on `cuda` or `cpu` where `auto` is given: a GPU where there is one, or where one is meant."""
+    if device not in ("auto", "cuda", "cpu"):
+        raise EvaluationError(f"--device must be auto, cuda or cpu, got {device!r}")
+    if gpus and device == "cpu":
+        indices = ",".join(map(str, gpus))
+        raise EvaluationError(f"--gpus {indices} and --device cpu exclude each other: leave one out")
+    if device != "auto":
+        return device
+    return "cuda" if gpus or engine != "local" or visible_gpus() else "cpu"
+
+
 def _local(device: str, gpus: Sequence[int] | None, progress: Progress | None) -> Place:
     from kernelbench.engines.local import LocalEngine  # loads what judging needs
 
     models = {gpu_model(name) for name in visible_gpus(gpus)} if device == "cuda" else {"CPU"}
-    if len(models) != 1:
-        raise EvaluationError(
-            f"one GPU model is needed, found {sorted(models)}; choose with --gpus or --device"
-        )
+    if not models:
+        raise EvaluationError("no GPU found; choose --device cpu")
+    if len(models) > 1:
+        raise EvaluationError(f"one GPU model is needed, found {sorted(models)}; choose with --gpus")
     return Place(engine=LocalEngine(gpus=gpus, progress=progress), gpu=models.pop())
 
 

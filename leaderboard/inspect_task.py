@@ -22,7 +22,7 @@ from kernelbench.jobs import Settings
 from kernelbench.problems import ProblemSet, read_sizes
 from kernelbench.rows import Row, Status
 
-from leaderboard.evaluate import visible_gpus
+from leaderboard.evaluate import chosen_device, visible_gpus
 from leaderboard.generate.looking import Looking, asking_again
 from leaderboard.prompts import PromptOptions
 from leaderboard.serve.judgements import Judgement, Judgements
@@ -55,7 +55,7 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
     are Inspect's epochs. `device` is cuda, cpu (at reduced sizes) or auto. `timing_method` is KernelBench's
     clock, for the profile `compat`; the board's own, `ranked`, times kernel and reference in turns.
     """
-    chosen = device if device != "auto" else ("cuda" if visible_gpus() else "cpu")
+    chosen = chosen_device(device)
     prompt = PromptOptions(backend=backend, option=prompt_option, precision=precision, gpu_name=hardware)
     settings = Settings(
         profile=profile,

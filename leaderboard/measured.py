@@ -112,29 +112,30 @@ def _from_run(run: RunFolder) -> Measured:
     try:
         results = read_eval_results(run.eval_results_path)
         samples = [_from_item(level, problem, item) for problem, items in results.items() for item in items]
+        hardware = next((str(name) for name in _hardware_names(results) if name), "")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{run.eval_results_path}: not a results file: {error!r}") from error
-    hardware = next((str(name) for name in _hardware_names(results) if name), "")
     return Measured(name=run.name, hardware=hardware, samples={sample.key: sample for sample in samples})
 
 
 def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
     correct = bool(item["correctness"] and item["compiled"])
     runtime = float(item.get("runtime", -1.0))
-    interval = item.get("speedup_ci95")
+    speedup, interval = item.get("speedup"), item.get("speedup_ci95")
+    low, high = map(float, interval) if correct and interval else (0.0, 0.0)
     return Sample(
         key=KernelKey(level, problem, int(item.get("sample_id", 0))),
         status=str(item.get("status") or ("correct" if correct else "failed")),
         compiled=bool(item["compiled"]),
         correct=correct,
         runtime_ms=runtime if correct and runtime > 0 else None,
-        speedup=item.get("speedup") if correct else None,
-        speedup_ci95=(interval[0], interval[1]) if correct and interval else None,
+        speedup=float(speedup) if correct and speedup is not None else None,
+        speedup_ci95=(low, high) if correct and interval else None,
     )
 
 
 def _hardware_names(results: Mapping[int, list[dict[str, Any]]]) -> list[Any]:
-    return [item.get("metadata", {}).get("hardware") for items in results.values() for item in items]
+    return [(item.get("metadata") or {}).get("hardware") for items in results.values() for item in items]
 
 
 def _run_level(run: RunFolder) -> int:

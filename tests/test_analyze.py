@@ -195,6 +195,28 @@ def test_a_file_that_holds_no_results_is_said_to(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "field",
+    [{"metadata": [1]}, {"speedup": "fast"}, {"speedup_ci95": [1.0]}, {"speedup_ci95": ["a", "b"]}],
+)
+def test_a_broken_figure_of_a_run_is_named_with_its_file(tmp_path, field):
+    results = run_folder(tmp_path / "run") / "eval_results.json"
+    items = json.loads(results.read_text())
+    items["1"][0] |= field
+    results.write_text(json.dumps(items))
+    for arguments in (("analyze", results.parent), ("compare", results.parent, results.parent)):
+        done = kbl(*arguments)
+        assert (1, True) == (done.returncode, done.stderr.startswith(f"error: {results}: not a results file"))
+
+
+def test_a_run_without_metadata_is_analyzed_all_the_same(tmp_path):
+    results = run_folder(tmp_path / "run") / "eval_results.json"
+    items = json.loads(results.read_text())
+    items["1"][0]["metadata"] = None
+    results.write_text(json.dumps(items))
+    assert 0 == kbl("analyze", results.parent).returncode
+
+
 def test_two_runs_side_by_side(tmp_path):
     other = (row(KernelKey(1, 1), 4.0), row(KernelKey(1, 19), 0.505), row(KernelKey(1, 68), 1.0))
     a, b = result_file(tmp_path / "a.json", entry="a"), result_file(tmp_path / "b.json", other, entry="b")
@@ -210,6 +232,20 @@ def test_two_runs_side_by_side(tmp_path):
     shown = kbl("compare", a, b).stdout
     assert "2.000*" in shown
     assert "only A 1" in shown
+
+
+def test_more_samples_of_the_same_problems_do_not_make_a_comparison_surer(tmp_path):
+    faster = {1: 0.9, 19: 1.3, 67: 1.1}
+
+    def interval(samples):
+        keys = [KernelKey(1, i, sample) for i in faster for sample in range(samples)]
+        before = result_file(tmp_path / "a.json", [row(key, 1.0) for key in keys], entry="a")
+        after = result_file(
+            tmp_path / "b.json", [row(key, faster[key.problem_id]) for key in keys], entry="b"
+        )
+        return compare(read_measured(before), read_measured(after)).geomean_ci95
+
+    assert pytest.approx(interval(1)) == interval(50)
 
 
 def test_a_run_compared_with_itself_differs_nowhere(tmp_path):

@@ -12,11 +12,11 @@ from kernelbench.architectures import (
     check_backend,
     device_vendor,
 )
-from kernelbench.devices import amd_names, device_names
+from kernelbench.devices import amd_names, visible_devices
 from kernelbench.figures import gpu_model
 from kernelbench.sources import Backend, recognise
 
-from leaderboard.prompts import EXAMPLES, backends, gpu_names
+from leaderboard.prompts import EXAMPLES, HARDWARE_TOML, backends, read_toml
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_an_nvidia_device_is_known_by_its_driver_s_name(device):
 
 
 def test_every_device_with_hardware_facts_has_an_architecture_of_its_vendor():
-    assert set(gpu_names()) == set(GPU_ARCHITECTURES)
+    assert set(read_toml(HARDWARE_TOML)["gpus"]) == set(GPU_ARCHITECTURES)
     assert Vendor.AMD is architecture_vendor(GPU_ARCHITECTURES["MI300X"])
 
 
@@ -99,13 +99,14 @@ def test_a_machine_with_amd_s_tool_alone_has_its_devices(tmp_path, monkeypatch):
     tool.write_text(f"#!/bin/sh\necho '{json.dumps(ROCM_SMI)}'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    assert ["AMD Instinct MI300X OAM", "AMD Instinct MI325X"] == device_names()
-    assert {Vendor.AMD} == {device_vendor(name) for name in device_names()}
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert {"0": "AMD Instinct MI300X OAM", "1": "AMD Instinct MI325X"} == visible_devices()
+    assert {Vendor.AMD} == {device_vendor(name) for name in visible_devices().values()}
 
 
 def test_a_machine_without_any_tool_has_no_devices(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert [] == device_names()
+    assert {} == visible_devices()
 
 
 @pytest.mark.parametrize(

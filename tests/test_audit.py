@@ -146,8 +146,28 @@ def test_a_copy_under_other_names_is_told_and_another_kernel_is_not():
     assert copies([("first", key, original), ("first", KernelKey(1, 90, 1), copy)]) == []
 
 
-def test_a_source_that_does_not_parse_has_a_digest_all_the_same():
-    assert structure_sha256("def (") == structure_sha256("def (") != structure_sha256("def [")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@triton.jit\ndef k(x, {0}): ...\n\ndef forward(x):\n    k[(1,)](x, {0}=64)\n",
+        "async def {0}(x): ...\n",
+        "try: ...\nexcept ValueError as {0}:\n    raise {0}\n",
+        "{0} = 1\n\ndef f():\n    global {0}\n    {0} = 2\n",
+    ],
+)
+def test_whatever_a_source_names_may_have_another_name_in_a_copy(source):
+    assert structure_sha256(source.format("BLOCK")) == structure_sha256(source.format("TILE"))
+
+
+def test_keywords_of_libraries_are_no_names_of_the_sources_own():
+    one, other = "dim = 1\nx.sum({}=dim)\n", "dim = 1\ntorch.sum(x, {}=dim)\n"
+    assert structure_sha256(one.format("dim")) != structure_sha256(one.format("axis"))
+    assert structure_sha256(other.format("dim")) != structure_sha256(other.format("axis"))
+
+
+@pytest.mark.parametrize("source", ["def (", "N = " + "1 + " * 3000 + "1"])
+def test_a_source_that_does_not_parse_or_is_too_deep_has_a_digest_all_the_same(source):
+    assert structure_sha256(source) == structure_sha256(source) != structure_sha256(source + "[")
 
 
 def test_the_command_lists_what_two_entries_share(tmp_path):

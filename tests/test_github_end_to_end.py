@@ -177,6 +177,24 @@ def test_those_who_sent_an_entry_and_maintainers_may_change_it(project: Project,
     assert "success" == run.results["publish"]
 
 
+def test_an_entry_whose_senders_account_is_gone_belongs_to_the_maintainers(project: Project) -> None:
+    project.merge(project.open_pull({PATH: GOOD}))
+    del project.host.people["alice"]
+    others = project.open_pull(OVERWRITING, author="bob", number=8)
+    project.check(others)
+    run = project.label(project.open_pull(OVERWRITING, author="maria", number=9))
+
+    assert "those who sent it, or maintainers, may change it" in project.comment(others)
+    assert "success" == run.results["publish"]
+
+
+def test_a_pull_request_whose_senders_account_is_gone_is_evaluated_all_the_same(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    del project.host.people["alice"]
+
+    assert "success" == project.label(pull).results["publish"]
+
+
 @pytest.mark.parametrize("sender", ["mallory", "alice"])
 def test_a_strangers_label_does_nothing_and_is_told_so(project: Project, sender: str) -> None:
     pull = project.open_pull({PATH: GOOD})

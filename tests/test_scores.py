@@ -99,6 +99,6 @@ def test_entries_with_equal_gains_share_the_first_rank():
 
 def test_the_interval_holds_the_score_and_is_the_same_every_time():
     gains = _gains(4, 0.4)
-    low, high = scores.deployed_intervals({"a": gains})["a"]
+    low, high = scores.geomean_intervals({"a": gains})["a"]
     assert low < math.exp(gains.mean()) < high
-    assert scores.deployed_intervals({"a": gains}) == {"a": (low, high)}
+    assert scores.geomean_intervals({"a": gains}) == {"a": (low, high)}

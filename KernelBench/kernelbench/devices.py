@@ -6,22 +6,47 @@ The AMD half reads `amd-smi` or `rocm-smi`; tests cover it with recorded answers
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-NVIDIA = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+NVIDIA = ("nvidia-smi", "--query-gpu=name,uuid", "--format=csv,noheader")
 AMD = (("amd-smi", "static", "--asic", "--json"), ("rocm-smi", "--showproductname", "--json"))
 _NAME_FIELDS = ("market_name", "card series")
 
 
-def device_names() -> list[str]:
-    """Name the GPUs, in the order of their indices; none where there is no tool or no device."""
-    names = [line.strip() for line in _answer(NVIDIA).splitlines() if line.strip()]
-    for command in AMD if not names else ():
-        names = names or amd_names(_answer(command))
-    return names
+def visible_devices() -> dict[str, str]:
+    """Name the GPUs that this process may use, by what CUDA_VISIBLE_DEVICES calls each, in its order.
+
+    All of the machine, by their indices, where the variable is not set. As CUDA does, what follows a name
+    that fits no device is left out; so are slices of a device.
+    """
+    devices = _devices()
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if wanted is None:
+        return {str(index): name for index, (name, _) in enumerate(devices)}
+    found: dict[str, str] = {}
+    for given in map(str.strip, wanted.split(",")):
+        fitting = (
+            name
+            for index, (name, uuid) in enumerate(devices)
+            if given == str(index) or (given.startswith("GPU-") and uuid.startswith(given))
+        )
+        if not (name := next(fitting, "")):
+            break
+        found[given] = name
+    return found
+
+
+def _devices() -> list[tuple[str, str]]:
+    """The names and UUIDs of the machine's GPUs, in the order of their indices; AMD's tools give no UUID."""
+    lines = [line.rpartition(",") for line in _answer(NVIDIA).splitlines() if line.strip()]
+    devices = [(name.strip(), uuid.strip()) for name, _, uuid in lines]
+    for command in AMD if not devices else ():
+        devices = devices or [(name, "") for name in amd_names(_answer(command))]
+    return devices
 
 
 def amd_names(answer: str) -> list[str]:

@@ -106,8 +106,8 @@ def log_gains(values: Speedups) -> Gains:
     return np.array([math.log(value) if value is not None and value > 1 else 0.0 for value in values])
 
 
-def deployed_intervals(gains: Mapping[str, Gains]) -> dict[str, tuple[float, float]]:
-    """Give each entry's 95 % bootstrap interval of the deployed speedup over the ranked problems."""
+def geomean_intervals(gains: Mapping[str, Gains]) -> dict[str, tuple[float, float]]:
+    """Give the 95 % bootstrap interval of each geometric mean over problems; gains are logarithms."""
     if not gains:
         return {}
     means = _resampled_means(np.vstack(list(gains.values())))

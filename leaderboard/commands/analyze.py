@@ -155,7 +155,7 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
         "A": comparison.a,
         "B": comparison.b,
         "correct in": ", ".join(f"{word} {count}" for word, count in comparison.outcomes.items()),
-        "B faster than A, geomean": f"{times} over {len(comparison.ratios)} kernels",
+        "B faster than A, geomean": f"{times} over {len(comparison.ratios)} problems",
     }
 
 

@@ -138,9 +138,9 @@ def certify_command(
     """
     from kernelbench import certify
 
-    from leaderboard.evaluate import EvaluationError, open_place
+    from leaderboard.evaluate import EvaluationError, chosen_device, open_place
 
-    where = _resolved(device)
+    where = chosen_device(device.value)
     path = out or certify.CERTIFICATES
     precisions = precision or ["fp32"]
     unknown = [name for name in precisions if name not in certify.PRECISIONS]
@@ -227,7 +227,7 @@ def _source(device: str) -> dict[str, str]:
 def _recorded(path: Path, submission: Path | None, device: Device) -> tuple[ResultFile, Submission, Settings]:
     from kernelbench.jobs import Settings
 
-    from leaderboard.evaluate import open_place
+    from leaderboard.evaluate import chosen_device, open_place
     from leaderboard.store import read_result
     from leaderboard.submission import load
 
@@ -235,7 +235,7 @@ def _recorded(path: Path, submission: Path | None, device: Device) -> tuple[Resu
     entry = load(submission or Path("submissions") / f"{result.entry}.json")
     if entry.entry != result.entry:
         raise ValueError(f"--submission must be {result.entry!r}, whose result this is, got {entry.entry!r}")
-    chosen = _resolved(device)
+    chosen = chosen_device(device.value)
     gpu = open_place("local", chosen, gpus=None).gpu
     if gpu != result.gpu:
         raise ValueError(
@@ -255,14 +255,6 @@ def _problem_set() -> Any:
     from kernelbench.problems import ProblemSet
 
     return ProblemSet()
-
-
-def _resolved(device: Device) -> str:
-    if device is not Device.AUTO:
-        return device.value
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _failed(error: Exception) -> typer.Exit:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.commands.evaluate import Device, parse_indices, selection_of
+
 if TYPE_CHECKING:
     from kernelbench.baselines import BaselineFile
 
@@ -91,7 +93,7 @@ def from_result_command(
 @baseline_app.command("measure")
 def measure_command(
     *,
-    device: Annotated[str, typer.Option(help="cuda or cpu; a CPU takes reduced sizes.")] = "cuda",
+    device: Annotated[Device, typer.Option(help="A CPU takes reduced sizes.")] = Device.CUDA,
     gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
@@ -106,16 +108,17 @@ def measure_command(
     from kernelbench.jobs import Settings
     from kernelbench.problems import ProblemSet
 
-    from leaderboard.commands.evaluate import parse_indices, selection_of
-    from leaderboard.evaluate import EvaluationError, open_place
+    from leaderboard.evaluate import EvaluationError, chosen_device, open_place
     from leaderboard.measured_baselines import BaselineRun
     from leaderboard.store import StoreError
 
     try:
+        indices = parse_indices(gpus)
+        chosen = chosen_device(device.value, gpus=indices)
         run = BaselineRun(
-            place=open_place("local", device, gpus=parse_indices(gpus)),
+            place=open_place("local", chosen, gpus=indices),
             settings=Settings(
-                device=device, sizes="reduced" if device == "cpu" else "full", timeout_s=timeout
+                device=chosen, sizes="reduced" if chosen == "cpu" else "full", timeout_s=timeout
             ),
             problem_set=ProblemSet(),
             selection=selection_of(level, only, None),

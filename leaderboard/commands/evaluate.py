@@ -100,13 +100,13 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     from kernelbench.jobs import Settings
     from kernelbench.problems import DEFAULT_ROOT, ProblemSet
 
-    from leaderboard.evaluate import EvaluationError, open_place
+    from leaderboard.evaluate import EvaluationError, chosen_device, open_place
     from leaderboard.progress import Reporter
 
     reporter = Reporter()
     try:
         indices = parse_indices(gpus)
-        chosen = _device(engine, device, indices)
+        chosen = chosen_device(device.value, engine, indices)
         reduced = sizes is SizeChoice.REDUCED or (sizes is SizeChoice.AUTO and chosen == "cpu")
         request = Request(
             settings=Settings(
@@ -209,20 +209,6 @@ def _infra(outcome: Outcome) -> list[KernelKey]:
     from kernelbench.rows import Status
 
     return [row.key for row in outcome.added if row.status is Status.INFRA_ERROR]
-
-
-def _device(engine: str, device: Device, gpus: list[int] | None) -> str:
-    from leaderboard.evaluate import visible_gpus
-
-    if gpus and device is Device.CPU:
-        raise ValueError(
-            f"--gpus {','.join(map(str, gpus))} and --device cpu exclude each other: leave one out"
-        )
-    if gpus:
-        return "cuda"
-    if device is not Device.AUTO:
-        return device.value
-    return "cuda" if engine != "local" or visible_gpus() else "cpu"
 
 
 def parse_indices(text: str) -> list[int] | None:

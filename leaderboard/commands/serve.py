@@ -37,7 +37,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     """
     from kernelbench.problems import DEFAULT_ROOT, ProblemSet
 
-    from leaderboard.evaluate import EvaluationError, visible_gpus
+    from leaderboard.evaluate import EvaluationError, chosen_device, visible_gpus
     from leaderboard.serve.workers import KEY_VARIABLE, Device
 
     api_key = os.environ.get(KEY_VARIABLE, "")
@@ -50,10 +50,11 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     except ImportError as error:
         raise _failed(f"the server's packages are missing ({error}); run: pip install '.[serve]'") from error
     try:
-        chosen = device.value if device is not Choice.AUTO else ("cuda" if visible_gpus() else "cpu")
-        indices = parse_indices(gpus) or range(len(visible_gpus()))
+        indices = parse_indices(gpus)
+        chosen = chosen_device(device.value, gpus=indices)
+        there = range(len(visible_gpus(indices)))
         devices = (
-            [Device(name=f"gpu{index}", gpus=(index,)) for index in indices]
+            [Device(name=f"gpu{index}", gpus=(index,)) for index in indices or there]
             if chosen == "cuda"
             else [Device(name="cpu", gpus=None)]
         )

@@ -44,7 +44,7 @@ def build(
     )
     try:
         report = build_site(read_site(places, config), out)
-    except (StoreError, OccupiedError) as error:
+    except (StoreError, OccupiedError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
     typer.echo(
@@ -76,9 +76,13 @@ def picture(
     """Take a picture of a page of a built site in a headless browser; the README shows the board's."""
     from threading import Thread
 
-    from playwright.sync_api import sync_playwright
-
     from leaderboard.doctor import BROWSERS
+
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError as error:
+        typer.echo(f"the browser's driver is missing ({error}); run: pip install playwright", err=True)
+        raise typer.Exit(2) from error
 
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:

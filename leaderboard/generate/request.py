@@ -171,8 +171,9 @@ def parse_price(text: str) -> Price | None:
 
 def open_judge(engine: str, device: str, precision: str) -> Judge:
     """Start the engine that judges between turns, at the sizes that fit the device."""
-    from leaderboard.evaluate import open_place
+    from leaderboard.evaluate import chosen_device, open_place
 
+    device = chosen_device(device, engine)
     place = open_place(engine, device)
     settings = Settings(device=device, precision=precision, sizes="full" if device == "cuda" else "reduced")
     table = read_sizes() if device == "cpu" else {}

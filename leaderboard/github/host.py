@@ -29,6 +29,8 @@ API_VERSION = "2022-11-28"
 STATUS_CONTEXT = "leaderboard/evaluate"
 SECONDARY_LIMIT_WAIT_S = 60.0
 LONGEST_LIMIT_WAIT_S = 900.0
+NOBODY = 0
+"""The account number of those whose account is gone; owns nothing."""
 OWNING_COMMITS = 30
 """Newest commits of a file on main that are asked for the pull requests they came with."""
 
@@ -176,9 +178,8 @@ class Host:
         commits = self._repository.get_commits(sha=base_ref, path=path)
         newest = [commit for commit, _ in zip(commits, range(OWNING_COMMITS), strict=False)]
         pulls = [pull for commit in newest for pull in commit.get_pulls()]
-        return frozenset(
-            pull.user.id for pull in pulls if pull.merged_at is not None and pull.base.ref == base_ref
-        )
+        merged = [pull for pull in pulls if pull.merged_at is not None and pull.base.ref == base_ref]
+        return frozenset(pull.user.id for pull in merged if pull.user is not None)
 
     @_telling
     def comment(self, number: int) -> str:
@@ -246,6 +247,7 @@ class Host:
 
 
 def _as_pull(pull: PullRequest) -> Pull:
+    author = pull.user  # None once the account is deleted
     return Pull(
         number=pull.number,
         state=pull.state,
@@ -253,6 +255,6 @@ def _as_pull(pull: PullRequest) -> Pull:
         base_ref=pull.base.ref,
         base_sha=pull.base.sha,
         head_sha=pull.head.sha,
-        author_id=pull.user.id,
-        author_login=pull.user.login,
+        author_id=author.id if author else NOBODY,
+        author_login=author.login if author else "ghost",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from pathlib import Path
 
@@ -166,4 +166,8 @@ def _read_certified(path: Path) -> frozenset[str]:
 def _read_notices(path: Path) -> tuple[Notice, ...]:
     if not path.is_file():
         return ()
-    return tuple(Notice(**notice) for notice in json.loads(path.read_text("utf-8")))
+    try:
+        return tuple(Notice(**notice) for notice in store.read_strictly(path))
+    except TypeError as error:
+        wanted = ", ".join(item.name for item in fields(Notice))
+        raise store.StoreError(f"{path}: must be a list of objects with {wanted}: {error}") from error

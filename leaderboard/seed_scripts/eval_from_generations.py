@@ -12,7 +12,7 @@ from kernelbench.compat import RunFolder
 from kernelbench.jobs import Settings
 from kernelbench.problems import DEFAULT_ROOT, ProblemSet
 
-from leaderboard.evaluate import Place, open_place, visible_gpus
+from leaderboard.evaluate import Place, chosen_device, open_place
 from leaderboard.progress import Reporter
 from leaderboard.run_evaluation import RunEvaluation
 from leaderboard.seed_scripts.runner import run_script, say_unused
@@ -92,13 +92,6 @@ def run(options: Options) -> int:
     typer.echo(f"{options.run_name}: {len(outcome.added)} judged now; in all {said}")
     typer.echo(f"written to {evaluation.run.eval_results_path}")
     return 1 if outcome.unfinished or outcome.plan.missing_problems else 0
-
-
-def chosen_device(device: str, eval_mode: str) -> str:
-    """Take a GPU where there is one, unless a device is named."""
-    if device != "auto":
-        return device
-    return "cuda" if eval_mode == "modal" or visible_gpus() else "cpu"
 
 
 def _place(options: Options) -> Place:

@@ -19,8 +19,7 @@ from kernelbench.jobs import Job, Settings
 from kernelbench.keys import KernelKey
 from kernelbench.problems import DEFAULT_ROOT, Problem, ProblemSet, read_sizes
 
-from leaderboard.evaluate import open_place
-from leaderboard.seed_scripts.eval_from_generations import chosen_device
+from leaderboard.evaluate import chosen_device, open_place
 from leaderboard.seed_scripts.runner import run_script
 from leaderboard.store import read_strictly
 
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(options: Options) -> int:
     """Time every problem and merge the times into the files; exit status 1 where some could not be timed."""
-    device = chosen_device(options.device, "local")
+    device = chosen_device(options.device)
     engine = open_place("local", device).engine
     settings = Settings(
         device=device, precision=options.precision, sizes="full" if device == "cuda" else "reduced", trials=1

@@ -13,8 +13,7 @@ from kernelbench.problems import DEFAULT_ROOT, Problem, ProblemSet, read_sizes
 from kernelbench.rows import Row
 from kernelbench.static_check import validate_kernel_static
 
-from leaderboard.evaluate import open_place
-from leaderboard.seed_scripts.eval_from_generations import chosen_device
+from leaderboard.evaluate import chosen_device, open_place
 from leaderboard.seed_scripts.runner import run_script, say_unused
 
 OWN_REFERENCE = (4, 1)

@@ -73,7 +73,10 @@ class Host:
         )
         return done.stdout.strip() if text else done.stdout
 
-    def user(self, login: str) -> dict:
+    def user(self, login: str) -> dict | None:
+        """Describe an account; nothing is known of one that is gone."""
+        if login not in self.people:
+            return None
         return {"login": login, "id": self.people[login][0], "type": "User"}
 
     def head_of(self, pull: Pull) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbench.build import Builder, BuildStatus, Built
-from kernelbench.devices import device_names
+from kernelbench.devices import visible_devices
 from kernelbench.jobs import STANDING_BY, Job, Progress, Settings, Verdict, unmeasured_row
 from kernelbench.measurement import BORNE_OUT_SHARE
 from kernelbench.rows import Environment, Failure, Row, Status
@@ -78,12 +78,8 @@ class LocalEngine:
     def _devices(self, settings: Settings) -> list[str]:
         if settings.device == "cpu":
             return [""]
-        if self._gpus is not None:
-            return [str(index) for index in self._gpus]
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        if visible:
-            return [name for name in visible.split(",") if name]
-        return [str(index) for index in range(len(device_names()))]
+        visible = list(visible_devices())
+        return visible if self._gpus is None else [visible[index] for index in self._gpus]
 
     def _feed(self, builder: Builder, jobs: Sequence[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
         """Build all; a fault of ours is handed on."""
