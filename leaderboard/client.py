@@ -112,13 +112,16 @@ class JudgeClient:
     def _attempt(self, method: str, path: str, more: Mapping[str, Any]) -> dict[str, Any] | str:
         try:
             response = self._http.request(method, path, **more)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return f"{type(error).__name__}: {error}"
         if response.status_code in _BUSY and path != "/v1/health":
             return f"HTTP {response.status_code}: {response.text[:200]}"
         if response.is_error and path != "/v1/health":
             raise ServerError(f"HTTP {response.status_code}: {response.text[:500]}")
-        data: dict[str, Any] = response.json()
+        try:
+            data: dict[str, Any] = response.json()
+        except (ValueError, RecursionError) as error:
+            return f"the answer is no JSON: {error!r}"
         return data
 
 

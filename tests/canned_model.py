@@ -23,9 +23,24 @@ MISBEHAVIOUR = (
     "not_json",
 )
 
+ODD = {
+    "broken_gzip": (200, b"no gzip", {"Content-Encoding": "gzip"}),
+    "nested": (200, b"[" * 100_000, {}),
+    "endless_tokens": (
+        200,
+        b'{"choices": [{"message": {"content": ""}}], "usage": {"prompt_tokens": 1e999}}',
+        {},
+    ),
+    "lost_redirect": (302, b"", {"Location": "http://xn--/"}),
+}
+"""Answers that servers and what stands before them give on bad days: status, content, headers."""
+
 
 class CannedModel:
-    """Answers with `answer(prompt, number)`; the n-th request behaves as the n-th word of `script` says, in turn."""
+    """Answers with `answer(prompt, number)`; the n-th request behaves as the n-th item of `script` says, in turn.
+
+    `429` may name what follows as Retry-After: `429 1e10`.
+    """
 
     def __init__(self, answer, script=(GOOD,), slow_s=1.5):
         self.answer = answer
@@ -65,12 +80,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _behave(self, kind, answer):
         if kind == "slow":
             time.sleep(self.model.slow_s)
-        if kind == "429":
-            self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.05"})
+        if kind.startswith("429"):
+            wish = kind.removeprefix("429").strip() or "0.05"
+            self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": wish})
         elif kind == "500":
             self._send(500, {"error": {"message": "out of order"}})
         elif kind == "not_json":
             self._raw(200, b"<html>gateway</html>")
+        elif kind in ODD:
+            status, content, headers = ODD[kind]
+            self._raw(status, content, headers=headers)
         elif kind == "cut_off":
             self._raw(200, json.dumps(completion(answer)).encode()[:-40], promised=40)
         else:
@@ -123,6 +142,8 @@ def shape(kind, code):
                 f"First the idea:\n\n```python\nprint('an idea')\n```\n\nNow all of it:\n\n```python\n{code}```\n",
                 "stop",
             )
+        case "odd_end":
+            return f"Here it is:\n\n```python\n{code}```\n", "the\u2028end\x85\ud800"
         case _:
             return f"Here it is:\n\n```python\n{code}```\n", "stop"
 

@@ -1,23 +1,24 @@
 """Sampling a model through a real local server that misbehaves in every way, killed and resumed."""
 
 import hashlib
+import math
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
-from canned_model import GOOD, MISBEHAVIOUR, CannedModel, prompt_sha256, serving
+from canned_model import GOOD, MISBEHAVIOUR, ODD, CannedModel, prompt_sha256, serving
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
 
-from leaderboard.generate.extract import all_blocks, code_blocks, first_block, kernel_block, last_block
+from leaderboard.generate.extract import code_blocks, kernel_block
 from leaderboard.generate.journal import Journal
-from leaderboard.generate.models import LiteLLMModel, ModelError, Price, TransientError
+from leaderboard.generate.models import LiteLLMModel, ModelError, OpenAIModel, Price, TransientError
 from leaderboard.generate.patience import Patience
 from leaderboard.generate.request import Request
-from leaderboard.generate.run import ConfigError
-from leaderboard.prompts import PromptOptions
+from leaderboard.generate.run import ConfigError, Generation, Options
+from leaderboard.prompts import PROMPTS_TOML, PromptOptions
 
 KERNEL = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 
@@ -47,19 +48,27 @@ def draw(asked):
     return asked.open().draw(lambda key: None)
 
 
+def generate(tmp_path, url, *more):
+    """The command as users call it."""
+    command = [sys.executable, "-m", "leaderboard", "generate", "run", "--model", "m", "--base-url", url]
+    command += ["--level", "1", "--runs", str(tmp_path), *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize(
-    ("answer", "first", "last", "joined"),
+    ("answer", "codes"),
     [
-        ("```python\na = 1\n```\nand\n```cpp\nint b;\n```", "a = 1", "int b;", "a = 1\nint b;"),
-        ("```\na = 1\n```", "a = 1", "a = 1", "a = 1"),
-        ("```python\n```", "", "", ""),
-        ("```python a = 1```", "a = 1", "a = 1", "a = 1"),
-        ("no code at all", None, None, None),
-        ("", None, None, None),
+        ("```python\na = 1\n```\nand\n```cpp\nint b;\n```", ["a = 1", "int b;"]),
+        ("```\na = 1\n```", ["a = 1"]),
+        ("```python\n```", [""]),
+        ("```python a = 1```", ["a = 1"]),
+        ("```python\r\na = 1\r\nb = 2\r\n```\r\n", ["a = 1\nb = 2"]),
+        ("no code at all", []),
+        ("", []),
     ],
 )
-def test_blocks_are_taken_as_kernelbench_takes_them(answer, first, last, joined):
-    assert (first, last, joined) == (first_block(answer), last_block(answer), all_blocks(answer))
+def test_blocks_are_taken_as_kernelbench_takes_them(answer, codes):
+    assert codes == [block.code for block in code_blocks(answer)]
 
 
 def test_the_kernel_is_the_last_block_that_defines_modelnew():
@@ -67,6 +76,32 @@ def test_the_kernel_is_the_last_block_that_defines_modelnew():
         f"```python\n{KERNEL}# draft\n```\nWait.\n```python\n{KERNEL}# final\n```\nUse it:\n```bash\nls\n```"
     )
     assert kernel_block(answer).code.endswith("# final")
+
+
+@pytest.mark.parametrize(
+    ("before", "kernel", "after"),
+    [
+        ("def helper(): ...", "class Model2: ...\nModelNew = Model2", "print('done')"),
+        ("def helper(): ...", "from torch.nn import ReLU as ModelNew", "print('done')"),
+        ("class ModelNew: ...", "class Model2: ...\nModelNew = Model2", "print('done')"),
+        ("def helper(): ...", "class ModelNew: ...", "from kernel import ModelNew\nprint(ModelNew())"),
+    ],
+)
+def test_a_block_may_bind_modelnew_in_any_way_and_an_example_of_its_use_is_not_the_kernel(
+    before, kernel, after
+):
+    answer = "\n".join(f"So:\n```python\n{code}\n```" for code in (before, kernel, after))
+    assert kernel == kernel_block(answer).code
+
+
+def test_a_kernel_is_written_byte_for_byte_whatever_its_strings_hold(tmp_path):
+    cuda = 'CUDA = r"""__global__ void f() {}\x0cint b;"""\nfrom torch.utils.cpp_extension import load_inline'
+    source = f'SEP = "a\u2028b"  # next\x85line\n{cuda}\n{KERNEL}'
+    server = CannedModel(lambda messages, number: source)
+    with serving(server) as url:
+        done = generate(tmp_path, url, "--subset", "1")
+    assert (0, 1) == (done.returncode, len(server.requests)), done.stderr + done.stdout
+    assert source.encode() == (tmp_path / "run/level_1_problem_1_sample_0_kernel.py").read_bytes()
 
 
 def test_fences_inside_a_longer_fence_are_text_and_a_cut_off_block_is_known_as_such():
@@ -179,6 +214,55 @@ def test_a_server_that_stays_down_fails_the_samples_and_a_later_run_draws_them(t
         assert 3 == draw(request(tmp_path, url)).drawn
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    list(zip(ODD, ("DecodingError", "RecursionError", "OverflowError", "IDNAError"), strict=True)),
+)
+def test_an_odd_answer_is_asked_for_again_and_fails_its_own_sample_alone(tmp_path, kind, said):
+    server = CannedModel(kernel_for, (kind, kind, kind, GOOD))
+    with serving(server) as url:
+        patience = ("--attempts", "2", "--first-wait", "0.01")
+        done = generate(tmp_path, url, "--subset", "1-2", "--workers", "1", "--no-check", *patience)
+    assert 1 == done.returncode, done.stderr
+    failed = "failed: level_1_problem_1_sample_0: no answer after 2 attempts, the last one: "
+    assert [line for line in done.stdout.splitlines() if line.startswith(failed) and said in line]
+    assert ["level_1_problem_2_sample_0_kernel.py"] == [p.name for p in tmp_path.glob("run/*_kernel.py")]
+
+
+@pytest.mark.parametrize(
+    "wish",
+    ["1e10", "inf", "Fri, 31 Dec 9999 23:59:59 GMT", "Wed, 01 Jan 2020 00:00:00 +99999999999999"],
+)
+def test_a_server_that_wishes_for_ages_is_asked_again_as_soon_as_patience_allows(tmp_path, wish):
+    problems = {(1, 1): ProblemSet().load(1, 1)}
+    patience = Patience(first_s=0.01, longest_wish_s=0.02)
+    with serving(CannedModel(kernel_for, (f"429 {wish}", GOOD))) as url:
+        model = OpenAIModel(name="canned", base_url=url)
+        options = Options(check_kernel=False, patience=patience)
+        run = Generation(request(tmp_path, url).folder, problems, model, options=options)
+        outcome = run.draw(lambda key: None)
+    assert (1, 1, {}) == (outcome.finished, outcome.totals.retries, dict(outcome.failed))
+
+
+def test_options_that_come_or_go_are_refused_and_a_folder_without_samples_takes_any(tmp_path):
+    with serving(CannedModel(kernel_for)) as url:
+        assert 3 == len(draw(request(tmp_path, "http://127.0.0.1:9/v1", model="typo", attempts=1)).failed)
+        assert 3 == draw(request(tmp_path, url)).finished
+        with pytest.raises(ConfigError, match=r"max_tokens was None, is 99"):
+            draw(request(tmp_path, url, max_tokens=99))
+        (tmp_path / "mine.toml").write_bytes(PROMPTS_TOML.read_bytes() + b"\n")
+        with pytest.raises(ConfigError, match=r"prompts_sha256 was None, is '"):
+            draw(request(tmp_path, url, prompts_file=tmp_path / "mine.toml"))
+        assert 0 == draw(request(tmp_path, url)).drawn
+
+
+def test_an_odd_finish_reason_costs_no_answer_and_no_line_of_the_journal(tmp_path):
+    with serving(CannedModel(kernel_for, ("odd_end",))) as url:
+        outcome = draw(request(tmp_path, url, price="3,15"))
+    assert (3, 3, 300) == (outcome.finished, outcome.totals.replies, outcome.totals.prompt_tokens)
+    assert pytest.approx(3 * Price(prompt=3, completion=15).cost_usd(100, 10)) == outcome.totals.cost_usd
+
+
 def test_a_server_that_cannot_be_used_ends_the_run_at_once(tmp_path):
     with serving(CannedModel(kernel_for)) as url, pytest.raises(ModelError, match="LiteLLM"):
         request(tmp_path, url, base_url="", server="somewhere").open()
@@ -192,6 +276,7 @@ def test_waits_double_and_the_server_s_wish_counts():
     assert 2.0 <= patience.wait_s(3, None) <= 4.0
     assert 5.0 <= patience.wait_s(9, None) <= 10.0
     assert 30.0 == patience.wait_s(1, 30.0)
+    assert 3600.0 == patience.wait_s(1, math.inf)
 
 
 def test_a_journal_cut_off_by_a_kill_is_read_and_continued(tmp_path):

@@ -7,9 +7,10 @@ import sys
 import tomllib
 
 import pytest
+from kernelbench.architectures import GPU_ARCHITECTURES
 from kernelbench.static_check import validate_kernel_static
 
-from leaderboard.prompts import EXAMPLES, PromptOptions, backends, gpu_names
+from leaderboard.prompts import EXAMPLES, PromptOptions, backends
 
 PROBLEM = "class Model:\n    table = {'a': {1}}  # {precision_display}\n"
 MANIFEST = tomllib.loads((EXAMPLES / "manifest.toml").read_text())["examples"]
@@ -41,7 +42,7 @@ def test_precision_and_hardware_are_said_only_when_asked_for():
     assert "TFLOPS" not in prompt
 
 
-@pytest.mark.parametrize("gpu", gpu_names())
+@pytest.mark.parametrize("gpu", GPU_ARCHITECTURES)
 def test_every_device_is_called_by_its_own_vendor(gpu):
     prompt = PromptOptions(gpu_name=gpu).render(PROBLEM)
     assert ("AMD" if gpu.startswith("MI") else "NVIDIA") + f" {gpu}" in prompt

@@ -3,6 +3,7 @@
 import pytest
 from canned_model import GOOD, CannedModel, serving
 from fake_engine import FakeEngine
+from kernelbench.jobs import Settings
 from kernelbench.keys import KernelKey
 from kernelbench.rows import Failure, Row, Status
 
@@ -19,7 +20,7 @@ def attempt_of_its_turn(messages, number):
 
 
 def judge(jobs):
-    return [verdict.row for verdict in FakeEngine().run(jobs, None)]
+    return [verdict.row for verdict in FakeEngine().run(jobs, Settings())]
 
 
 def generation(tmp_path, url, judge=judge, **more):

@@ -68,7 +68,7 @@ def kernel_syntax(document: Document) -> Iterator[Spot]:
             found = f"kernel {quoted(key)} is not Python {platform.python_version()}: {tree.reason}"
             mend = "submit source that `python -m py_compile` accepts"
             yield _spot(document, ("kernels", key), tree.index, found, mend)
-        elif CLASS_NAME not in _bound_names(tree):
+        elif CLASS_NAME not in bound_names(tree):
             found = f"kernel {quoted(key)} defines no {CLASS_NAME}"
             yield _spot(document, ("kernels", key), 0, found, f"name the module's class {CLASS_NAME}")
 
@@ -96,7 +96,7 @@ def _parse(source: str) -> ast.Module | _Unparsable:
         return _Unparsable("it is nested too deeply")
 
 
-def _bound_names(tree: ast.Module) -> Iterator[str]:
+def bound_names(tree: ast.Module) -> Iterator[str]:
     """Names bound at module level by whatever statement; what classes and functions bind stays inside."""
     open_nodes: list[ast.AST] = [tree]
     while open_nodes:

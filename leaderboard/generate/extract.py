@@ -6,6 +6,8 @@ import ast
 import re
 from dataclasses import dataclass
 
+from leaderboard.checks.kernels import CLASS_NAME, bound_names
+
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\n`]*)$")
 _INLINE = re.compile(r"```(.*?)```", re.DOTALL)
 _LANGUAGE = re.compile(r"^(?:python|cpp)\b[ \t]*\n?")
@@ -24,7 +26,7 @@ def code_blocks(answer: str) -> list[Block]:
     blocks: list[Block] = []
     fence: str | None = None
     lines: list[str] = []
-    for line in answer.splitlines():
+    for line in answer.replace("\r\n", "\n").split("\n"):
         match = _FENCE.match(line)
         if fence is None and match:
             fence, lines = match[1], []
@@ -38,38 +40,24 @@ def code_blocks(answer: str) -> list[Block]:
     return blocks or [Block(code=_LANGUAGE.sub("", text.strip()).strip()) for text in _INLINE.findall(answer)]
 
 
-def first_block(answer: str) -> str | None:
-    """Give the first block, as KernelBench does; None where there is none."""
-    blocks = code_blocks(answer)
-    return blocks[0].code if blocks else None
-
-
-def last_block(answer: str) -> str | None:
-    """Give the last block; None where there is none."""
-    blocks = code_blocks(answer)
-    return blocks[-1].code if blocks else None
-
-
-def all_blocks(answer: str) -> str | None:
-    """Give every block, joined; None where there is none."""
-    blocks = code_blocks(answer)
-    return "\n".join(block.code for block in blocks) if blocks else None
-
-
 def kernel_block(answer: str) -> Block | None:
-    """Choose the block that is the kernel: the last one that defines ModelNew, else the first one.
+    """Choose the block that is the kernel: the last one that binds ModelNew, else the first one.
 
-    Models think aloud and correct themselves: what defines ModelNew last is what they hand in. With one
-    block this is KernelBench's rule. None where there is no block.
+    Models think aloud and correct themselves: what binds ModelNew last is what they hand in. An import counts
+    where nothing else binds it, as it mostly shows how to use another block. With one block this is
+    KernelBench's rule. None where there is no block.
     """
     blocks = code_blocks(answer)
-    defining = [block for block in blocks if _defines_model(block.code)]
-    return defining[-1] if defining else next(iter(blocks), None)
+    making = [block for block in blocks if _binds_model(block.code, by_import=False)]
+    binding = making or [block for block in blocks if _binds_model(block.code, by_import=True)]
+    return binding[-1] if binding else next(iter(blocks), None)
 
 
-def _defines_model(code: str) -> bool:
+def _binds_model(code: str, *, by_import: bool) -> bool:
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in tree.body)
+    if not by_import:
+        tree.body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    return CLASS_NAME in bound_names(tree)

@@ -66,7 +66,7 @@ class Journal:
         """Read every whole line; one that a kill cut off is passed over."""
         if not self.path.exists():
             return
-        for line in self.path.read_text("utf-8", errors="replace").splitlines():
+        for line in self.path.read_text("utf-8", errors="replace").split("\n"):
             try:
                 event = json.loads(line)
             except ValueError:

@@ -6,9 +6,11 @@ Owns single requests, and what they cost. Never repeats one, and never looks int
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -122,9 +124,13 @@ class OpenAIModel:
 
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         url = f"{self.base_url.rstrip('/')}/chat/completions"
+        try:
+            request = self._client.build_request("POST", url, json=body, headers=headers)
+        except httpx.InvalidURL as error:
+            raise ModelError(f"the base URL {self.base_url!r} is none: {error}", fatal=True) from error
         content = bytearray()
         try:
-            with self._client.stream("POST", url, json=body, headers=headers) as response:
+            with closing(self._client.send(request, stream=True)) as response:
                 for part in response.iter_bytes():
                     content += part
                     if time.monotonic() > deadline:
@@ -132,32 +138,30 @@ class OpenAIModel:
                     if len(content) > MAX_ANSWER_BYTES:
                         raise TransientError(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
                 return response.status_code, response.headers, bytes(content)
-        except httpx.TransportError as error:
+        # The last two are of a redirect: httpx reads where it leads, though it is never followed.
+        except (httpx.RequestError, httpx.InvalidURL, UnicodeError) as error:
             raise TransientError(f"{type(error).__name__}: {error}") from error
-        except httpx.InvalidURL as error:
-            raise ModelError(f"the base URL {self.base_url!r} is none: {error}", fatal=True) from error
 
     def _reply(self, content: bytes, seconds: float) -> Reply:
         try:
             data = json.loads(content)
             choice = data["choices"][0]
-            text = choice["message"].get("content") or ""
             usage = data.get("usage") or {}
             prompt, completion = (
                 int(usage.get("prompt_tokens") or 0),
                 int(usage.get("completion_tokens") or 0),
             )
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            cost = self.price.cost_usd(prompt, completion) if self.price else usage.get("cost")
+            return Reply(
+                text=_encodable(choice["message"].get("content")),
+                finish_reason=_encodable(choice.get("finish_reason")),
+                prompt_tokens=prompt,
+                completion_tokens=completion,
+                cost_usd=float(cost) if isinstance(cost, int | float) and math.isfinite(cost) else None,
+                seconds=seconds,
+            )
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise TransientError(f"the answer is no chat completion: {error!r}") from error
-        cost = self.price.cost_usd(prompt, completion) if self.price else usage.get("cost")
-        return Reply(
-            text=str(text).encode("utf-8", "replace").decode(),  # JSON may smuggle in lone surrogates
-            finish_reason=str(choice.get("finish_reason") or ""),
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            cost_usd=float(cost) if isinstance(cost, int | float) else None,
-            seconds=seconds,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +219,11 @@ def api_key(variable: str) -> str:
     return os.environ.get(variable, "")
 
 
+def _encodable(value: object) -> str:
+    """Give a value of JSON as text that UTF-8 can carry: JSON may smuggle in lone surrogates."""
+    return str(value or "").encode("utf-8", "replace").decode()
+
+
 def _litellm_error(error: Exception) -> Exception:
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
@@ -239,5 +248,5 @@ def _retry_after_s(text: str) -> float | None:
         pass
     try:
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

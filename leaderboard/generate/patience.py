@@ -12,16 +12,20 @@ from leaderboard.generate.models import Message, Model, ModelError, Reply, Trans
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How often and how long a failing server is asked again. Waits double up to `longest_s`, with jitter."""
+    """How often and how long a failing server is asked again.
+
+    Waits double up to `longest_s`, with jitter. A server may wish for more, up to `longest_wish_s`.
+    """
 
     attempts: int = 8
     first_s: float = 1.0
     longest_s: float = 60.0
+    longest_wish_s: float = 3600.0
 
     def wait_s(self, attempt: int, retry_after_s: float | None) -> float:
         """Give the pause before the attempt after this one (counted from 1); the server's own wish counts."""
         backoff = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1))
-        return max(backoff * random.uniform(0.5, 1.0), retry_after_s or 0.0)
+        return max(backoff * random.uniform(0.5, 1.0), min(retry_after_s or 0.0, self.longest_wish_s))
 
 
 def ask(

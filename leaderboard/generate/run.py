@@ -68,6 +68,7 @@ class Options:
             "custom_prompt_key": self.prompt.custom,
             "include_hardware_info": self.prompt.gpu_name is not None,
             "hardware_gpu_name": self.prompt.gpu_name,
+            "prompts_sha256": self.prompt.own_sha256,
             "check_kernel": self.check_kernel,
             "regenerations": self.regenerations,
             "turns": self.turns,
@@ -167,7 +168,7 @@ class Generation:
 
     def _keep_config(self) -> None:
         config = self._options.config()
-        if self._run.config_path.exists():
+        if self._run.config_path.exists() and (self._run.kernel_keys() or self._journal.totals().replies):
             differing = _differences(read_config(self._run.config_path), config)
             if differing:
                 raise ConfigError(
@@ -284,13 +285,17 @@ def read_config(path: Path) -> dict[str, Any]:
     return found
 
 
-_MAY_CHANGE = ("num_samples", "server_type")
+_MAY_CHANGE = {"num_samples", "server_type"}
 """More samples may be drawn later, and a server may move."""
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _differences(before: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+    now = json.loads(json.dumps(config, default=str))
+    # KernelBench's own files name other options beside these, and not all of ours.
+    is_ours = "regenerations" in before
+    names = before.keys() | now.keys() if is_ours else before.keys() & now.keys()
     return [
-        f"{name} was {before[name]!r}, is {value!r}"
-        for name, value in json.loads(json.dumps(now, default=str)).items()
-        if name not in _MAY_CHANGE and name in before and before[name] != value
+        f"{name} was {before.get(name)!r}, is {now.get(name)!r}"
+        for name in sorted(names - _MAY_CHANGE)
+        if before.get(name) != now.get(name)
     ]

@@ -5,6 +5,7 @@ Owns wording and order. Never talks to a model, and never judges an answer.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,13 @@ class PromptOptions:
     gpu_name: str | None = None
     custom: str | None = None
     prompts_toml: Path = PROMPTS_TOML
+
+    @property
+    def own_sha256(self) -> str | None:
+        """Digest a prompts file of one's own; None for the one that comes with the package."""
+        if self.prompts_toml == PROMPTS_TOML:
+            return None
+        return hashlib.sha256(self.prompts_toml.read_bytes()).hexdigest()
 
     def render(self, ref_arch_src: str) -> str:
         """Write the prompt for one problem's source; raise ValueError that lists what would be known."""
@@ -96,11 +104,6 @@ def read_toml(path: Path) -> dict[str, Any]:
 def backends() -> list[str]:
     """List the backends that prompts exist for."""
     return sorted(read_toml(PROMPTS_TOML)["backends"])
-
-
-def gpu_names() -> list[str]:
-    """List the devices that hardware facts exist for."""
-    return list(read_toml(HARDWARE_TOML)["gpus"])
 
 
 def hardware_values(gpu_name: str) -> dict[str, str]:

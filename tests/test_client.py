@@ -1,0 +1,61 @@
+"""The client of the evaluation server before a real local server, or a proxy, that answers oddly."""
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from leaderboard.client import JudgeClient, ServerError
+
+QUEUED = {"id": "mine", "state": "queued", "position": 0, "row": None}
+ODD = {
+    "DecodingError": (b"no gzip", {"Content-Encoding": "gzip"}),
+    "RecursionError": (b"[" * 100_000, {}),
+    "JSONDecodeError": (b"<html>gateway</html>", {}),
+}
+GOOD = (json.dumps(QUEUED).encode(), {})
+
+
+@contextmanager
+def answering(*answers):
+    """Give the base URL of a server that gives these answers in turn, the last one for good."""
+    left = list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            content, headers = left.pop(0) if len(left) > 1 else left[0]
+            self.send_response(200)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args):
+            """Stay quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_an_odd_answer_is_asked_for_again(odd):
+    with answering(odd, GOOD) as url, JudgeClient(url) as client:
+        assert "queued" == client.submit(1, 1, "source").state
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_server_that_stays_odd_is_an_error_that_says_how(name):
+    with (
+        answering(ODD[name]) as url,
+        JudgeClient(url, patience_s=0) as client,
+        pytest.raises(ServerError, match=name),
+    ):
+        client.submit(1, 1, "source")
