@@ -128,6 +128,7 @@ class _Anonymous(ast.NodeTransformer):
 
     def __init__(self, tree: ast.AST) -> None:
         self._bound = set(_bound_names(tree))
+        self._attributes = set(_bound_attributes(tree))
         self._imported = set(_imported_names(tree))
         self._numbers: dict[str, str] = {}
 
@@ -150,8 +151,9 @@ class _Anonymous(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _is_own(self, node: ast.Attribute) -> bool:
-        """Whether it is an attribute of something other than an imported module."""
-        return isinstance(node.value, ast.Name) and node.value.id not in self._imported
+        """Whether the source defines it, as a method or `self.x = …`, and it is of no imported module's."""
+        is_of_name = isinstance(node.value, ast.Name) and node.value.id not in self._imported
+        return is_of_name and node.attr in self._attributes
 
     def _calls_own(self, node: ast.Call) -> bool:
         """Whether the source itself defines what is called: `f(n=1)`, or a kernel as `f[grid](n=1)`."""
@@ -173,6 +175,14 @@ def _bound_names(tree: ast.AST) -> Iterator[str]:
             name = getattr(node, _NAMED.get(type(node), ""), None)
             if name and name not in _FIXED:
                 yield name
+
+
+def _bound_attributes(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.ClassDef):
+            yield from (name for child in node.body if (name := getattr(child, "name", None)))
 
 
 def _imported_names(tree: ast.AST) -> Iterator[str]:

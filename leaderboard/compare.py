@@ -26,12 +26,20 @@ class Pair:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alike:
+    """What two runs have in common, and so what of them can be compared."""
+
+    sizes: bool
+    machines: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Everything in A or B, by key, and what it comes to."""
 
     pairs: tuple[Pair, ...]
-    a: str
-    b: str
+    a: Measured
+    b: Measured
 
     @property
     def outcomes(self) -> dict[str, int]:
@@ -64,17 +72,19 @@ class Comparison:
         """Its 95 % interval, resampled over the problems; None below two problems."""
         if len(self.ratios) < 2:
             return None
-        return scores.geomean_intervals({self.b: np.log(list(self.ratios.values()))})[self.b]
+        return scores.geomean_intervals({"": np.log(list(self.ratios.values()))})[""]
 
 
 def compare(a: Measured, b: Measured) -> Comparison:
     """Put two runs side by side, largest change first.
 
-    Speedups that were measured beside a reference are compared where both runs have them, which holds across
-    machines of one kind; else plain times are, which hold on one machine only.
+    Speedups that were measured beside a reference are compared where both runs have them, at the same sizes;
+    else plain times are, which hold on one kind of machine only.
     """
-    pairs = [_pair(key, a.samples.get(key), b.samples.get(key)) for key in sorted({*a.samples, *b.samples})]
-    return Comparison(pairs=tuple(sorted(pairs, key=_by_change)), a=a.name, b=b.name)
+    alike = Alike(sizes=a.sizes == b.sizes, machines=(a.hardware, a.sizes) == (b.hardware, b.sizes))
+    keys = sorted({*a.samples, *b.samples})
+    pairs = [_pair(key, a.samples.get(key), b.samples.get(key), alike) for key in keys]
+    return Comparison(pairs=tuple(sorted(pairs, key=_by_change)), a=a, b=b)
 
 
 def _by_change(pair: Pair) -> tuple[bool, float, KernelKey]:
@@ -82,12 +92,12 @@ def _by_change(pair: Pair) -> tuple[bool, float, KernelKey]:
     return _correct(pair.a) == _correct(pair.b), -change, pair.key
 
 
-def _pair(key: KernelKey, a: Sample | None, b: Sample | None) -> Pair:
+def _pair(key: KernelKey, a: Sample | None, b: Sample | None, alike: Alike) -> Pair:
     ratio, clear = None, False
-    if a and b and a.speedup and b.speedup:
+    if alike.sizes and a and b and a.speedup and b.speedup:
         ratio = b.speedup / a.speedup
         clear = _apart(a.speedup_ci95, b.speedup_ci95)
-    elif a and b and a.runtime_ms and b.runtime_ms:
+    elif alike.machines and a and b and a.runtime_ms and b.runtime_ms:
         ratio = a.runtime_ms / b.runtime_ms
     return Pair(key=key, a=a, b=b, ratio=ratio, clear=clear)
 

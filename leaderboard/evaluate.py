@@ -52,9 +52,9 @@ class Evaluation:
 
     @property
     def path(self) -> Path:
-        """The work file. Profiles other than the board's own get a folder of their own."""
+        """The work file. What is judged by other rules than the board's is in a folder of its own."""
         blank = self.blank
-        board = blank.board if blank.profile == "ranked" else f"{blank.board}-{blank.profile}"
+        board = "-".join([blank.board, *departures(self.settings)])
         return store.result_path(self.work_root, board, blank.entry)
 
     @property
@@ -77,7 +77,7 @@ class Evaluation:
     def previous(self) -> list[ResultFile]:
         """Read what earlier runs left: the work file first, then the recorded result."""
         paths = [self.path]
-        if self.recorded is not None and self.settings.profile == "ranked":
+        if self.recorded is not None and not departures(self.settings):
             paths.append(store.recorded_path(self.recorded, self.blank.board, self.blank.entry))
         return [store.read_result(path) for path in paths if path.is_file()]
 
@@ -91,6 +91,20 @@ class Evaluation:
             evaluator_sha256=evaluator_sha256(),
             selection=self.selection,
         )
+
+
+def departures(settings: Settings) -> list[str]:
+    """Name what these settings change of the board's rules: rows do not say by which they were judged."""
+    board = Settings()
+    named = {
+        settings.profile: settings.profile != board.profile,
+        settings.precision: settings.precision != board.precision,
+        f"{settings.trials}-trials": settings.trials != board.trials,
+        "untimed": not settings.measure,
+        settings.timing_method: settings.profile == "compat"
+        and settings.timing_method != board.timing_method,
+    }
+    return [name for name, departs in named.items() if departs]
 
 
 @dataclass(frozen=True, kw_only=True)

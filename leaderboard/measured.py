@@ -5,16 +5,18 @@ Reads files. Scores are the business of `analyze` and `compare`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from kernelbench.baselines import MODES, BaselineFile
 from kernelbench.compat import RunFolder, baseline_means, read_eval_results
+from kernelbench.figures import gpu_model
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
-from kernelbench.rows import Row, Status
+from kernelbench.rows import Row, Sizes, Status
 
 from leaderboard.store import StoreError, parse_result, read_strictly
 
@@ -40,6 +42,8 @@ class Measured:
 
     name: str
     hardware: str
+    """The GPU's model, or CPU; empty where nothing says."""
+    sizes: Sizes
     samples: Mapping[KernelKey, Sample]
 
     @property
@@ -61,7 +65,7 @@ def read_measured(path: Path) -> Measured:
         raise StoreError(f"{path}: no such file or folder")
     result = parse_result(read_strictly(path), path)
     samples = {row.key: _from_row(row) for row in result.rows}
-    return Measured(name=result.entry, hardware=result.gpu, samples=samples)
+    return Measured(name=result.entry, hardware=result.gpu, sizes=result.sizes, samples=samples)
 
 
 def read_times(text: str, problem_set: ProblemSet) -> dict[ProblemKey, float]:
@@ -112,15 +116,21 @@ def _from_run(run: RunFolder) -> Measured:
     try:
         results = read_eval_results(run.eval_results_path)
         samples = [_from_item(level, problem, item) for problem, items in results.items() for item in items]
-        hardware = next((str(name) for name in _hardware_names(results) if name), "")
+        device, place = next(filter(any, _devices(results)), ("", ""))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{run.eval_results_path}: not a results file: {error!r}") from error
-    return Measured(name=run.name, hardware=hardware, samples={sample.key: sample for sample in samples})
+    on_cpu = place == "cpu"
+    return Measured(
+        name=run.name,
+        hardware="CPU" if on_cpu else gpu_model(device),
+        sizes="reduced" if on_cpu else "full",
+        samples={sample.key: sample for sample in samples},
+    )
 
 
 def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
     correct = bool(item["correctness"] and item["compiled"])
-    runtime = float(item.get("runtime", -1.0))
+    runtime, reference = float(item.get("runtime", -1.0)), float(item.get("ref_runtime", -1.0))
     speedup, interval = item.get("speedup"), item.get("speedup_ci95")
     low, high = map(float, interval) if correct and interval else (0.0, 0.0)
     return Sample(
@@ -129,13 +139,22 @@ def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
         compiled=bool(item["compiled"]),
         correct=correct,
         runtime_ms=runtime if correct and runtime > 0 else None,
-        speedup=float(speedup) if correct and speedup is not None else None,
+        speedup=_speedup(speedup, reference, runtime) if correct else None,
         speedup_ci95=(low, high) if correct and interval else None,
     )
 
 
-def _hardware_names(results: Mapping[int, list[dict[str, Any]]]) -> list[Any]:
-    return [(item.get("metadata") or {}).get("hardware") for items in results.values() for item in items]
+def _speedup(measured: Any, reference_ms: float, runtime_ms: float) -> float | None:
+    """What was measured in turns; else KernelBench's mean of the reference over the kernel's."""
+    if measured is not None:
+        return float(measured)
+    return reference_ms / runtime_ms if reference_ms > 0 and runtime_ms > 0 else None
+
+
+def _devices(results: Mapping[int, list[dict[str, Any]]]) -> Iterator[tuple[str, str]]:
+    for item in chain.from_iterable(results.values()):
+        metadata = item.get("metadata") or {}
+        yield str(metadata.get("hardware") or ""), str(metadata.get("device") or "")
 
 
 def _run_level(run: RunFolder) -> int:

@@ -43,7 +43,7 @@ def find_kernels(paths: Iterable[Path], samples: Sequence[int] = ()) -> dict[Ker
 
     A file is taken for what its name says: `level_1_problem_2_sample_0_kernel.py` (with or without
     `_kernel`) anywhere, or `2_Name.py` and `2.py` below a folder `level1`. Raises PackError where two files
-    claim one key, and where a folder holds no kernel at all.
+    claim one key, and where a folder holds no kernel, or none of the samples.
     """
     found: dict[KernelKey, Path] = {}
     for root in paths:
@@ -58,7 +58,15 @@ def find_kernels(paths: Iterable[Path], samples: Sequence[int] = ()) -> dict[Ker
                 raise PackError(f"{key} is claimed by two files, {found[key]} and {path}; remove one")
             if not samples or key.sample in samples:
                 found[key] = path
+    if not found:
+        wanted = ", ".join(map(str, samples))
+        raise PackError(f"no kernel of sample {wanted} here; leave --sample out, or name another")
     return {key: _read(found[key]) for key in sorted(found)}
+
+
+def nameless(paths: Iterable[Path]) -> list[Path]:
+    """List the Python files there whose names are no kernel's."""
+    return [path for root in paths for path in _python_files(root) if _key_of(path) is None]
 
 
 def pack(kernels: Mapping[KernelKey, str], metadata: Mapping[str, Any], name: str) -> Packed:

@@ -16,7 +16,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 from kernelbench.figures import gpu_model
-from kernelbench.jobs import Job
+from kernelbench.jobs import Job, Settings
 from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
 from kernelbench.rows import ResultFile, Row, Status
@@ -166,7 +166,10 @@ def statuses_agree(case: Case) -> Iterator[str]:
 
 
 def _correct_row(row: Row) -> Iterator[str]:
-    if row.trials_asked < 1 or row.trials_passed != row.trials_asked:
+    least = Settings().trials
+    if row.trials_asked < least:
+        yield f"{row.key}: correct needs at least {least} trials, got {row.trials_asked}"
+    if row.trials_passed != row.trials_asked:
         yield f"{row.key}: correct needs every trial passed, got {row.trials_passed} of {row.trials_asked}"
     if row.worst_error is not None and row.worst_error > 1:
         yield f"{row.key}: correct needs worst_error at most 1, got {row.worst_error}"

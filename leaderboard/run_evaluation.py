@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from kernelbench.compat import (
@@ -59,7 +60,8 @@ class RunEvaluation:
         """Judge what has no good row yet, then write KernelBench's files.
 
         A kernel that the run lacks gets no row; it counts as failed in every rate. Raises EvaluationError
-        where the run has no kernel in the range asked for.
+        where the run has no kernel in the range asked for, and where it has results of another level:
+        KernelBench's files name problems without their level.
         """
         kernels = self.run.sources()
         selection = self.selection(kernels)
@@ -73,6 +75,12 @@ class RunEvaluation:
             selection=selection,
             work_root=work_root(self.run),
         )
+        judged = {row.key.level for result in evaluation.previous() for row in result.rows}
+        if judged - {self.level}:
+            raise EvaluationError(
+                f"{self.run.path}: has results of level {min(judged)}, which those of level {self.level} "
+                "would replace; put the kernels of each level into a run folder of its own"
+            )
         try:
             return evaluate(evaluation, place.engine, on_row)
         finally:
@@ -81,7 +89,6 @@ class RunEvaluation:
     def _write_results(self, path: Path) -> None:
         if not path.is_file():
             return
-        _keep_foreign_results(self.run)
         results = eval_results(store.read_result(path), self.level)
         write_eval_results(self.run.eval_results_path, results)
         if self.samples > 1:
@@ -95,8 +102,8 @@ def work_root(run: RunFolder) -> Path:
 
 def result_of(run: RunFolder) -> ResultFile:
     """Read the run's result by the board's own rules; raise StoreError where there is not exactly one."""
-    found = [store.read_result(path) for path in sorted(work_root(run).glob("*/*.json"))]
-    ranked = [result for result in found if result.profile == "ranked"]
+    found = [(path, store.read_result(path)) for path in sorted(work_root(run).glob("*/*.json"))]
+    ranked = [result for path, result in found if path.parent.name == result.board]
     if len(ranked) != 1:
         boards = ", ".join(result.board for result in ranked) or "none"
         raise store.StoreError(
@@ -112,11 +119,13 @@ def eval_results(result: ResultFile, level: int) -> EvalResults:
     return merge_results({}, [(row, result.environments.get(row.environment)) for row in rows])
 
 
-def _keep_foreign_results(run: RunFolder) -> None:
-    """Put results aside that another evaluator left under the name of ours."""
+def put_aside_foreign_results(run: RunFolder) -> Path | None:
+    """Give results that another evaluator left under the name of ours another name; say which."""
     items = [item for listed in read_eval_results(run.eval_results_path).values() for item in listed]
-    if any("evaluator_sha256" not in item for item in items):
-        run.eval_results_path.rename(run.path / "eval_results.other.json")
+    if all("evaluator_sha256" in item for item in items):
+        return None
+    names = (run.path / f"eval_results.other{number or ''}.json" for number in count())
+    return run.eval_results_path.rename(next(path for path in names if not path.exists()))
 
 
 def _as_submission(name: str, kernels: dict[KernelKey, str]) -> Submission:

@@ -209,6 +209,33 @@ def test_a_broken_figure_of_a_run_is_named_with_its_file(tmp_path, field):
         assert (1, True) == (done.returncode, done.stderr.startswith(f"error: {results}: not a results file"))
 
 
+def test_times_that_kernelbench_measured_beside_give_speedups(tmp_path):
+    run = run_folder(tmp_path / "run")
+    item = {"sample_id": 0, "compiled": True, "correctness": True, "metadata": {"hardware": "NVIDIA H100"}}
+    item |= {"runtime": 2.0, "ref_runtime": 3.0}
+    (run / "eval_results.json").write_text(json.dumps({"1": item, "19": {**item, "ref_runtime": -1.0}}))
+    samples = read_measured(run).samples
+    assert [1.5, None] == [samples[KernelKey(1, problem)].speedup for problem in (1, 19)]
+
+
+def test_only_what_was_measured_alike_is_compared(tmp_path):
+    ours = result_file(tmp_path / "a.json")
+    reduced = json.loads(ours.read_text()) | {"sizes": "reduced"}
+    (tmp_path / "reduced.json").write_text(json.dumps(reduced))
+    untimed = [row(KernelKey(1, 1), 3.0)]
+    run = run_folder(tmp_path / "run", untimed)
+    items = json.loads((run / "eval_results.json").read_text())
+    items["1"][0] |= {"speedup": None, "ref_runtime": -1.0}
+    items["1"][0]["metadata"]["hardware"] = "NVIDIA H100 80GB HBM3"
+    (run / "eval_results.json").write_text(json.dumps(items))
+    sizes = kbl("compare", ours, tmp_path / "reduced.json").stdout
+    assert "A: mine, H200, full sizes\nB: mine, H200, reduced sizes\n" in sizes
+    assert "B faster than A, geomean: - over 0 problems" in sizes
+    machines = kbl("compare", ours, run).stdout
+    assert "B: run, H100, full sizes" in machines
+    assert "geomean: - over 0 problems" in machines
+
+
 def test_a_run_without_metadata_is_analyzed_all_the_same(tmp_path):
     results = run_folder(tmp_path / "run") / "eval_results.json"
     items = json.loads(results.read_text())

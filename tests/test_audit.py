@@ -165,6 +165,11 @@ def test_keywords_of_libraries_are_no_names_of_the_sources_own():
     assert structure_sha256(other.format("dim")) != structure_sha256(other.format("axis"))
 
 
+def test_what_a_variable_is_called_like_does_not_make_a_method_one_of_the_sources_own():
+    source = "def f(x):\n    {0} = x.{0}(1, keepdim=True)\n    return {0}\n"
+    assert structure_sha256(source.format("sum")) != structure_sha256(source.format("mean"))
+
+
 @pytest.mark.parametrize("source", ["def (", "N = " + "1 + " * 3000 + "1"])
 def test_a_source_that_does_not_parse_or_is_too_deep_has_a_digest_all_the_same(source):
     assert structure_sha256(source) == structure_sha256(source) != structure_sha256(source + "[")

@@ -107,6 +107,15 @@ def test_the_shipped_figures_are_complete_and_say_that_they_were_not_measured_he
         assert round(sum(times.eager.mean for times in of_level)) == total
 
 
+def test_a_part_does_not_take_the_place_of_the_whole(tmp_path):
+    whole = tmp_path / "H200.json"
+    whole.write_bytes((SHIPPED / "H200.json").read_bytes())
+    part = str(SHIPPED.parent / "data/results/H200/first-light.json")
+    done = CliRunner().invoke(app, ["baseline", "from-result", part, "--out", str(tmp_path)])
+    assert (1, True) == (done.exit_code, "has times of 234 problems that these lack" in done.output)
+    assert whole.read_bytes() == (SHIPPED / "H200.json").read_bytes()
+
+
 def test_a_baseline_is_shown_with_its_source():
     output = CliRunner().invoke(app, ["baseline", "show", str(SHIPPED / "H100.json")]).output
     assert output.startswith("H100: NVIDIA H100 80GB HBM3; Published by")

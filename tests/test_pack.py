@@ -58,6 +58,20 @@ def test_a_folder_of_one_s_own_is_read_by_its_names(tmp_path):
     assert [KernelKey(3, 5, 2)] == list(find_kernels([tmp_path], samples=[2]))
 
 
+def test_what_is_not_packed_is_named_and_a_good_file_is_not_replaced_by_nothing(tmp_path):
+    run = run_folder(tmp_path / "run", KernelKey(1, 19))
+    (run.path / "level_1_problem_20_kernel.py").write_text(KERNEL)
+    output = tmp_path / "mine.json"
+    done = kbl("pack", output, run.path, "--display-name", "Mine")
+    assert (0, True) == (done.returncode, "level_1_problem_20_kernel.py is left out" in done.stderr)
+    before = output.read_bytes()
+    none = kbl("pack", output, run.path, "--display-name", "Mine", "--sample", "7")
+    assert (2, before) == (none.returncode, output.read_bytes())
+    assert "no kernel of sample 7" in none.stderr
+    folder = kbl("pack", tmp_path, run.path, "--display-name", "Mine")
+    assert (2, True) == (folder.returncode, f"error: {tmp_path} cannot be written" in folder.stderr)
+
+
 def test_two_files_for_one_key_an_empty_folder_and_a_wrong_number_are_said(tmp_path):
     run_folder(tmp_path / "a", KernelKey(1, 1))
     run_folder(tmp_path / "b", KernelKey(1, 1))

@@ -184,7 +184,7 @@ FORGERIES = {
     ),
     "correct without any trial": (
         lambda d: d["rows"][0].update(trials_passed=0, trials_asked=0),
-        "every trial passed, got 0 of 0",
+        "correct needs at least 5 trials, got 0",
     ),
     "correct beyond the tolerance": (change("rows", 0, "worst_error", to=1.5), "worst_error at most 1"),
     "a mismatch called correct": (

@@ -152,11 +152,15 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
     if interval:
         times += f" (95 % interval {interval[0]:.3f} to {interval[1]:.3f})"
     return {
-        "A": comparison.a,
-        "B": comparison.b,
+        "A": _where(comparison.a),
+        "B": _where(comparison.b),
         "correct in": ", ".join(f"{word} {count}" for word, count in comparison.outcomes.items()),
         "B faster than A, geomean": f"{times} over {len(comparison.ratios)} problems",
     }
+
+
+def _where(run: Measured) -> str:
+    return f"{run.name}, {run.hardware or 'unknown hardware'}, {run.sizes} sizes"
 
 
 def _pair_line(pair: Pair) -> dict[str, Any]:

@@ -60,6 +60,8 @@ def audit_command(
         jobs = jobs_for(chosen, entry.kernels, load_problems(_problem_set(), chosen, recorded.sizes))
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
         raise _failed(error) from error
+    if out is not None and out.is_dir():
+        raise _failed(ValueError(f"--out must be a file, {out} is a folder"))
     findings = []
     for finding in audit(recorded, jobs, LocalEngine(), settings):
         findings.append(finding)

@@ -163,9 +163,18 @@ def show_command(
 def _write(baseline: BaselineFile, out: Path) -> None:
     from kernelbench.baselines import dump_baseline
 
-    from leaderboard.store import write_atomically
+    from leaderboard.baselines import read_baseline
+    from leaderboard.store import StoreError, write_atomically
 
     path = out if out.suffix == ".json" else out / f"{baseline.gpu}.json"
+    try:
+        lost = read_baseline(path).problems.keys() - baseline.problems.keys() if path.is_file() else ()
+    except StoreError as error:
+        raise _failed(str(error)) from error
+    if lost:
+        raise _failed(
+            f"{path} has times of {len(lost)} problems that these lack; name another file with --out"
+        )
     write_atomically(path, dump_baseline(baseline))
     compiled = sum(times.compiled is not None for times in baseline.problems.values())
     typer.echo(f"{path}: {len(baseline.problems)} problems, {compiled} of them compiled")

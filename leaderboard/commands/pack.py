@@ -36,14 +36,17 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
 
     Exit status: 0 written and valid, 1 written with mistakes to mend, 2 nothing written.
     """
-    from leaderboard.pack import PackError, find_kernels, generation_metadata
+    from leaderboard.pack import PackError, find_kernels, generation_metadata, nameless
 
     try:
         kernels = find_kernels(folders, sample or ())
+        left_out = nameless(folders)
         recorded = generation_metadata(folders)
     except (PackError, OSError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
+    for path in left_out:
+        typer.echo(f"warning: {path} is left out: its name is no kernel's", err=True)
     generation = {"model": model, "scaffold": scaffold, "cost_usd": cost_usd}
     given = {
         "display_name": display_name or _ask_display_name(),
@@ -67,7 +70,11 @@ def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> in
     from leaderboard.pack import pack, write
 
     packed = pack(kernels, metadata, output.name)
-    write(output, packed)
+    try:
+        write(output, packed)
+    except OSError as error:
+        typer.echo(f"error: {output} cannot be written: {error}", err=True)
+        return 2
     typer.echo(f"{packed.kernels} kernels written to {output}")
     for level, count in packed.missing.items():
         typer.echo(f"warning: level {level} lacks {count} kernels; each counts as failed", err=True)

@@ -66,6 +66,8 @@ def show_command(
             problem = problem_set.load(*key)
         else:
             problem = problem_set.find(place)
+    except OSError as error:
+        raise _failed(str(error)) from error
     except (KeyError, ValueError) as error:
         raise _failed(str(error.args[0])) from error
     typer.echo((problem.reduced(read_sizes()) if reduced else problem).sized_source, nl=False)

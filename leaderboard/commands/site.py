@@ -110,7 +110,11 @@ def _server(folder: Path, port: int) -> ThreadingHTTPServer:
     if not (folder / "index.html").is_file():
         typer.echo(f"no site in {folder}; run: kbl site build --out {folder}", err=True)
         raise typer.Exit(2)
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=folder))
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=folder))
+    except OSError as error:
+        typer.echo(f"port {port} cannot be used ({error}); name another with --port", err=True)
+        raise typer.Exit(2) from error
 
 
 class _Handler(SimpleHTTPRequestHandler):
