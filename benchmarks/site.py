@@ -77,7 +77,6 @@ def measure(work: Path, entries: int) -> dict[str, Any]:
         write_repository(data, entries=entries)
     out = work / "site"
     shutil.rmtree(out, ignore_errors=True)
-    out.with_name("site.state.json").unlink(missing_ok=True)
     first, again = build(data, out), build(data, out)
     index = out / "index.html"
     shell = [index, *sorted((out / "assets").glob("*.css")), *sorted(index_scripts(out))]

@@ -187,6 +187,27 @@ def test_chosen_entries_are_drawn_and_lead_to_their_comparison(page: Any, site: 
     assert chosen[4] in page.inner_text("#result")
 
 
+def test_a_choice_taken_back_is_not_drawn_when_its_data_come_late(page: Any, site: str) -> None:
+    late: list[Any] = []
+
+    def hold(route: Any) -> None:
+        late.append(route)
+
+    page.route("**/api/v1/entries/H200/hostile.json", hold)
+    board(page, site)
+    page.locator("tr[data-id=torch-eager] .pick input").check()
+    box = page.locator("tr[data-id=hostile] .pick input")
+    box.check()
+    box.uncheck()
+    until(page, "document.querySelectorAll('#curve .lines path').length === 1")
+    while not late:
+        page.wait_for_timeout(20)
+    late[0].continue_()
+    page.evaluate("import('../assets/data.js').then(({ entryData }) => entryData('H200', 'hostile'))")
+    assert page.inner_text("#picked").startswith("1 chosen")
+    assert page.locator("#curve .lines path").count() == 1
+
+
 def compare(page: Any, site: str) -> tuple[dict[str, Any], dict[str, Any]]:
     first, second = sorted(p.stem for p in (sitehouse.site() / "api/v1/entries/H100").glob("*.json"))[:2]
     page.goto(f"{site}compare.html?board=H100&a={first}&b={second}")
@@ -459,6 +480,7 @@ def test_every_real_submission_of_the_repository_passes_the_validator(
 def test_browser_and_build_write_figures_alike(page: Any, site: str) -> None:
     page.goto(f"{site}about.html")
     values = [0.0004, 0.0421, 0.083, 0.5, 0.9994, 1.0, 1.005, 1.834, 9.995, 12.34, 123.4, 4321.0]
+    values += [1.125, 0.625, 2.125, 12.25, 100.5, 0.1225]  # exact ties, the last as a percentage
     written = page.evaluate(
         """async (values) => {
           const { speedup, ms, percent, interval } = await import("./assets/format.js");

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from typer.testing import CliRunner
 
 from leaderboard.boards import load_boards
 from leaderboard.cli import app
-from leaderboard.render import SiteConfig, SiteData, build_site, numbers
+from leaderboard.render import OccupiedError, SiteConfig, SiteData, build_site, numbers
 from leaderboard.render.places import checked
 from leaderboard.render.sources import Places, read_site
 from leaderboard.tables import as_json
@@ -72,6 +73,35 @@ def copy(tmp_path: Path) -> Path:
     for name in ("data", "submissions", "problems"):
         shutil.copytree(sitehouse.repository() / name, tmp_path / name)
     return tmp_path
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import sitehouse
+from leaderboard.render import build_site
+data = sitehouse.read(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+build_site(data, Path(sys.argv[1]) / "out")
+"""
+
+
+def enlarge(repository: Path, entry: str) -> None:
+    """Give an entry a kernel too large for the full disk, however it is compressed."""
+    path = repository / "submissions" / f"{entry}.json"
+    body = json.loads(path.read_text())
+    body["kernels"]["level_1_problem_1_sample_0"] = f"# {random.Random(1).randbytes(100_000).hex()}"
+    path.write_text(json.dumps(body))
+
+
+def build_on_a_full_disk(repository: Path) -> None:
+    command = [sys.executable, "-c", FULL_DISK, str(repository)]
+    ended = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    assert "File too large" in ended.stderr
+
+
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_no_link_leads_nowhere(site: Path) -> None:
@@ -259,11 +289,7 @@ def test_a_second_build_writes_nothing(copy: Path) -> None:
 def test_two_processes_build_what_one_builds(copy: Path) -> None:
     build_site(sitehouse.read(copy, jobs=1), copy / "one")
     build_site(sitehouse.read(copy, jobs=2), copy / "two")
-    one, two = (
-        {p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()}
-        for f in (copy / "one", copy / "two")
-    )
-    assert one == two
+    assert files_of(copy / "one") == files_of(copy / "two")
 
 
 def test_a_changed_entry_changes_its_pages_and_leaves_others(copy: Path) -> None:
@@ -373,12 +399,63 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path, kept: s
     assert [precious] == [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_an_interrupted_build_is_taken_up_again(copy: Path) -> None:
+def test_a_folder_made_anew_where_a_site_stood_is_left_alone(copy: Path) -> None:
     build_site(sitehouse.read(copy), copy / "out")
-    (copy / "out.state.json").write_text("{}")
-    (copy / "out/index.html").unlink()
-    assert build_site(sitehouse.read(copy), copy / "out").written
-    assert (copy / "out/index.html").is_file()
+    shutil.rmtree(copy / "out")
+    (copy / "out").mkdir()
+    (copy / "out/index.html").write_text("mine")
+    with pytest.raises(OccupiedError, match="--out must be an empty folder"):
+        build_site(sitehouse.read(copy), copy / "out")
+    assert {Path("index.html"): b"mine"} == files_of(copy / "out")
+
+
+def test_what_others_put_into_the_site_stays(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    thesis, folder = copy / "out/kernels/hostile/thesis.txt", copy / "out/.git/refs"
+    thesis.write_text("precious")
+    folder.mkdir(parents=True)
+    (copy / "submissions" / "hostile.json").unlink()
+    build_site(sitehouse.read(copy), copy / "out")
+    assert thesis.is_file()
+    assert folder.is_dir()
+    assert [thesis.parent] == list((copy / "out").rglob("*hostile*"))
+    assert [thesis] == list(thesis.parent.iterdir())
+
+
+def test_an_interrupted_build_is_taken_up_again(copy: Path) -> None:
+    enlarge(copy, "torch-eager")  # the last entry
+    build_on_a_full_disk(copy)
+    assert (copy / "out/entries/H200/hostile.html").is_file()
+    assert not (copy / "out/assets").exists()
+    (copy / "submissions" / "hostile.json").unlink()
+    build_site(sitehouse.read(copy), copy / "out")
+    build_site(sitehouse.read(copy), copy / "whole")
+    assert files_of(copy / "whole") == files_of(copy / "out")
+
+
+def test_what_an_interrupted_build_wrote_of_other_sources_does_not_stay(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    submissions = {path: path.read_bytes() for path in (copy / "submissions").glob("*.json")}
+    hostile = copy / "submissions/hostile.json"
+    hostile.write_bytes(hostile.read_bytes().replace(b"ModelNew", b"ModelOld"))
+    enlarge(copy, "torch-eager")
+    build_on_a_full_disk(copy)
+    for path, content in submissions.items():
+        path.write_bytes(content)
+    build_site(sitehouse.read(copy), copy / "out")
+    build_site(sitehouse.read(copy), copy / "whole")
+    assert files_of(copy / "whole") == files_of(copy / "out")
+
+
+def test_a_kernels_file_that_did_not_fit_on_the_disk_is_written_again(copy: Path) -> None:
+    enlarge(copy, "hostile")
+    build_site(sitehouse.read(copy), copy / "out")
+    path = copy / "out/kernels/hostile/1-0.json.gz"
+    whole = path.read_bytes()
+    path.unlink()
+    build_on_a_full_disk(copy)
+    build_site(sitehouse.read(copy), copy / "out")
+    assert whole == path.read_bytes()
 
 
 def test_without_results_there_is_a_friendly_site(tmp_path: Path) -> None:
@@ -463,6 +540,8 @@ def test_the_site_ranks_as_the_command_line_does(tmp_path: Path) -> None:
         (0.0421, "0.042×"),
         (1.0, "1.00×"),
         (0.999, "1.00×"),
+        (1.125, "1.13×"),
+        (100.5, "101×"),
     ],
 )
 def test_speedups_read_the_same_everywhere(value: float | None, words: str) -> None:

@@ -47,6 +47,7 @@ def build_site(data: SiteData, out: Path) -> BuildReport:
     with without_collection():
         site = Site(data, folder)
         noted = read_state(out).get("kernels", {})
+        write_state(out, {})  # of a build that is interrupted, no note holds
         state = _write_all(site, noted if isinstance(noted, dict) else {})
     _copy_assets(folder)
     removed = folder.remove_stale()

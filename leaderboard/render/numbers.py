@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
+from decimal import ROUND_HALF_UP, Context, Decimal
 from urllib.parse import urlsplit
 
 NONE = "–"
@@ -12,6 +13,8 @@ NARROW = "\u202f"
 _LIMITS = (0.001, 0.01, 0.1, 10.0, 100.0)
 _PLACES = (6, 5, 3, 2, 1, 0)
 """Digits after the point below each limit, and above the last."""
+_WHOLE = Context(prec=400, rounding=ROUND_HALF_UP)
+"""Digits for any float, so that rounding sees its exact value."""
 
 
 def speedup(value: float | None) -> str:
@@ -26,9 +29,9 @@ def interval(bounds: tuple[float, float] | None) -> str:
 
 def percent(share: float | None) -> str:
     """Write a share as a percentage with one decimal: `41.2 %`."""
-    if share is None:
+    if share is None or not math.isfinite(share):
         return NONE
-    return f"{100 * share:.1f}{NARROW}%"
+    return f"{_fixed(100 * share, 1)}{NARROW}%"
 
 
 def milliseconds(value: float | None) -> str:
@@ -95,4 +98,9 @@ def rounded(value: float | None, digits: int = 6) -> float | None:
 def _digits(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else NONE
-    return f"{value:.{_PLACES[bisect(_LIMITS, abs(value))]}f}"
+    return _fixed(value, _PLACES[bisect(_LIMITS, abs(value))])
+
+
+def _fixed(value: float, places: int) -> str:
+    """Round as scripts do: `toFixed` rounds an exact tie up, Python's formats to the even digit."""
+    return str(Decimal(value).quantize(Decimal((0, (1,), -places)), context=_WHOLE))

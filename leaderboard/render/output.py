@@ -1,4 +1,4 @@
-"""Writes the site's files: only those whose content changed, atomically, and removes those nobody asked for.
+"""Writes the site's files: only those whose content changed, atomically, and removes those it wants no more.
 
 Knows nothing of what the files say.
 """
@@ -6,10 +6,13 @@ Knows nothing of what the files say.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+_MARK = ".kbl-files"
+"""Lists what builds wrote. It lies inside, so that another folder of the same name is not taken for ours."""
+_STATE = ".kbl-state.json"
 
 
 class OccupiedError(Exception):
@@ -39,11 +42,10 @@ class SiteFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._made.add(path.parent)
         if known is None:
-            path.write_bytes(data)  # nobody reads yet what was not there
-        else:
-            partial = path.with_name(f".{path.name}.partial")
-            partial.write_bytes(data)
-            partial.replace(path)
+            # First, so that an interrupted build leaves nothing unnoted; a torn line spoils no other.
+            with (self.root / _MARK).open("a", encoding="utf-8") as mark:
+                mark.write(f"\n{name}")
+        _replace(path, data)
         self.written += 1
 
     def write_json(self, name: str, value: Any) -> None:
@@ -65,18 +67,17 @@ class SiteFolder:
         self.unchanged += other.unchanged
 
     def remove_stale(self) -> int:
-        """Remove files that this build did not ask for, and folders left empty; return how many files."""
-        removed = 0
-        for folder, _, names in os.walk(self.root, topdown=False):
-            here = Path(folder)
-            for name in names:
-                path = here / name
-                if path.relative_to(self.root).as_posix() not in self.kept:
-                    path.unlink()
-                    removed += 1
-            if here != self.root and not any(here.iterdir()):
-                here.rmdir()
-        return removed
+        """Remove what builds wrote but this one did not ask for, and folders left empty; count the files."""
+        noted = (self.root / _MARK).read_text("utf-8").split("\n")
+        stale = [path for name in {*noted} - self.kept if (path := self.root / name).is_file()]
+        for path in stale:
+            path.unlink()
+            for folder in path.parents:
+                if folder == self.root or any(folder.iterdir()):
+                    break
+                folder.rmdir()
+        self.write(_MARK, "\n".join(sorted(self.kept)))
+        return len(stale)
 
     def size_bytes(self) -> int:
         """Add up the bytes of the files kept."""
@@ -84,41 +85,43 @@ class SiteFolder:
 
 
 def claim(out: Path) -> None:
-    """Make a folder the site's own, from which builds remove what they did not ask for.
+    """Make a folder the site's own, in which builds replace files, and remove those that they wrote.
 
-    Raises OccupiedError where it holds something that no build noted: that would be removed too.
+    Raises OccupiedError where it holds something and no build's mark.
     """
-    is_ours = _state_path(out).is_file()
-    if not is_ours and out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    mark = out / _MARK
+    if not mark.is_file() and out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise OccupiedError(
             f"--out must be an empty folder, or a site that kbl built, got {out}: "
-            "all else in it would be removed; name another folder, or empty this one"
+            "pages would replace files in it; name another folder, or empty this one"
         )
     out.mkdir(parents=True, exist_ok=True)
-    if not is_ours:
-        write_state(out, {})
+    mark.touch()
 
 
 def read_state(out: Path) -> dict[str, Any]:
-    """Read what the last build noted beside its output folder; empty where it noted nothing readable."""
+    """Read what the last build noted in its output folder; empty where it noted nothing readable."""
     try:
-        state = json.loads(_state_path(out).read_text("utf-8"))
+        state = json.loads((out / _STATE).read_text("utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
     return state if isinstance(state, dict) else {}
 
 
 def write_state(out: Path, state: Mapping[str, Any]) -> None:
-    """Note beside the output folder what the next build may skip."""
-    path = _state_path(out)
+    """Note in the output folder what the next build may skip."""
+    _replace(out / _STATE, json.dumps(state, sort_keys=True).encode())
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write beside and rename, so that no half file ever stands."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(state, sort_keys=True), "utf-8")
-    partial.replace(path)
-
-
-def _state_path(out: Path) -> Path:
-    place = out.resolve()
-    return place.parent / f"{place.name}.state.json"
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _content(path: Path) -> bytes | None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.render import numbers, places
 from leaderboard.render.lines import EntryLine
 from leaderboard.render.site import BoardView, Site
-
-if TYPE_CHECKING:
-    from PIL.ImageFont import FreeTypeFont, ImageFont
 
 SIZE = (1200, 630)
 SITE_PICTURE = "pictures/site.png"
@@ -22,28 +19,24 @@ _PAPER_RGB, _INK_RGB = (252, 252, 250), (24, 26, 31)
 _ACCENT_RGB, _RULE_RGB = (11, 107, 99), (221, 222, 217)
 
 
-def available() -> bool:
-    """Say whether pictures can be drawn here."""
-    return importlib.util.find_spec("PIL") is not None
-
-
 def write_picture(site: Site, view: BoardView, line: EntryLine) -> None:
-    """Draw an entry's picture; nothing without Pillow."""
+    """Draw an entry's picture."""
     scores = line.standing.overall
     low, high = (numbers.speedup(bound) for bound in line.standing.deployed_ci95)
     below = [
         ("geomean", f"{numbers.speedup(scores.geomean_speedup)}", f"n = {scores.geomean_n}"),
-        ("fast@1", f"{100 * scores.fast[1.0]:.1f} %", f"of {scores.problems} problems"),
-        ("correct", f"{100 * scores.correct_rate:.1f} %", f"{scores.correct} of {scores.problems}"),
+        ("fast@1", _percent(scores.fast[1.0]), f"of {scores.problems} problems"),
+        ("correct", _percent(scores.correct_rate), f"{scores.correct} of {scores.problems}"),
     ]
     rank = f"rank {line.rank} on {view.title}" if line.standing.rank is not None else view.title
     headline = f"{numbers.speedup(scores.deployed_speedup)}"
     note = f"deployed speedup over PyTorch, 95 % interval {low} to {high}"
-    _write(site, places.picture(view.name, line.standing.entry), (line.name, rank, headline, note), below)
+    picture = _draw((line.name, rank, headline, note), below)
+    site.folder.write(places.picture(view.name, line.standing.entry), picture)
 
 
 def write_site_picture(site: Site) -> None:
-    """Draw the picture of the site itself; nothing without Pillow."""
+    """Draw the picture of the site itself."""
     boards = ", ".join(view.title for view in site.boards) or "no board yet"
     entries = sum(len(view.entries) for view in site.boards)
     below = [
@@ -57,19 +50,10 @@ def write_site_picture(site: Site) -> None:
         "GPU kernels",
         "written by language models, judged and timed",
     )
-    _write(site, SITE_PICTURE, texts, below)
-
-
-def _write(
-    site: Site, name: str, texts: tuple[str, str, str, str], below: list[tuple[str, str, str]]
-) -> None:
-    if available():
-        site.folder.write(name, _draw(texts, below))
+    site.folder.write(SITE_PICTURE, _draw(texts, below))
 
 
 def _draw(texts: tuple[str, str, str, str], below: list[tuple[str, str, str]]) -> bytes:
-    from PIL import Image, ImageDraw
-
     picture = Image.new("L", SIZE, 0)
     draw = ImageDraw.Draw(picture)
     title, subtitle, headline, note = texts
@@ -90,6 +74,10 @@ def _draw(texts: tuple[str, str, str, str], below: list[tuple[str, str, str]]) -
     return stream.getvalue()
 
 
+def _percent(share: float) -> str:
+    return numbers.percent(share).replace(numbers.NARROW, " ")  # not every font has the narrow one
+
+
 @lru_cache
 def _palette() -> bytes:
     colours = []
@@ -101,9 +89,7 @@ def _palette() -> bytes:
 
 
 @lru_cache
-def _font(size: int) -> FreeTypeFont | ImageFont:
-    from PIL import ImageFont
-
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     for name in ("DejaVuSans.ttf", "Arial.ttf", "Helvetica.ttc"):
         try:
             return ImageFont.truetype(name, size)

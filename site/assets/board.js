@@ -9,10 +9,10 @@ import * as state from "./state.js";
 const PAGE = 200;
 const MOST = 6;
 const section = document.querySelector("section.board");
-const columns = ["deployed", "geomean", "n", "fast1", "fast1.5", "fast2", "near1", "near1.5", "near2", "correct", "problems"];
-const place = Object.fromEntries(columns.map((name, at) => [name, at]));
 
 let entries = [];
+let place = {};
+let turn = 0;
 let shown = PAGE;
 let sort = parseSort(state.read("sort"), { column: "rank", direction: "up" });
 let level = state.read("level", "all");
@@ -125,12 +125,14 @@ function showPicked() {
 }
 
 async function curves() {
+  const mine = ++turn;
   const slider = byId("p");
   const p = fromSlider(Number(slider.value));
   byId("p-value").textContent = p.toFixed(2);
   const names = picked.length ? picked : entries.filter((entry) => entry.rank !== "–").concat(entries).slice(0, 5).map((entry) => entry.id);
   const chosen = [...new Set(names)].map((id) => entries.find((entry) => entry.id === id)).filter(Boolean);
   const loaded = await Promise.all(chosen.map((entry) => entryData(section.dataset.slug, entry.id)));
+  if (mine !== turn) return; // a later choice overtook this one
   const series = chosen.map((entry, at) => ({
     name: entry.name,
     page: `${root}entries/${section.dataset.slug}/${entry.id}.html`,
@@ -217,6 +219,7 @@ function decorate() {
 
 async function start() {
   const table = await fetchJson(section.dataset.table.slice(root.length));
+  place = Object.fromEntries(table.columns.map((name, at) => [name, at]));
   entries = table.entries.map((entry, at) => ({ ...entry, at, text: `${entry.name} ${entry.org} ${entry.id}`.toLowerCase() }));
   picked = picked.filter((id) => entries.some((entry) => entry.id === id));
   levelSwitch();
