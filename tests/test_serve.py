@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +14,15 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+from kernelbench.jobs import Settings
 from kernelbench.problems import ProblemSet
 from kernelbench.rows import Status
 
 from leaderboard.client import JudgeClient, ServerError
+from leaderboard.serve import workers
 from leaderboard.serve.app import ServerSettings, make_app
+from leaderboard.serve.judgements import Judgement, Judgements
+from leaderboard.serve.metrics import as_prometheus
 from leaderboard.serve.workers import Device
 
 WORKER = (sys.executable, str(Path(__file__).with_name("serve_worker.py")))
@@ -88,6 +94,80 @@ def test_a_kernel_that_kills_the_worker_takes_none_of_its_batch_along():
         assert "ok" == client.health()["status"]
 
 
+@pytest.fixture
+def often_switching():
+    """Let threads take turns so often that they meet in the middle of what is not one step."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+def judged_by(program, **options):
+    """Have a server whose worker is this Python program judge two kernels; give their rows and its health."""
+    with serving(command=[sys.executable, "-c", program], **options) as url, JudgeClient(url) as client:
+        tickets = [client.submit(1, problem, KERNEL) for problem in (1, 2)]
+        rows = [client.wait(ticket.id, 60) for ticket in tickets]
+        return rows, client.health()
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("print('{}')", "wrote '{}\\n' where a verdict was due"),
+        ("print('no JSON')", "wrote 'no JSON\\n'"),
+        ('print(\'{"verdicts": [{"row": {}, "environment": {}}]}\')', "where a verdict was due"),
+        ("print('[' * 100000)", "where a verdict was due"),
+        ("import os; os.write(1, b'\\xff\\n')", "where a verdict was due"),
+        ("import os; os.write(1, b'{\"verd'); os._exit(7)", "ended with exit code 7"),
+        ("import os; os.kill(os.getpid(), 9)", "died of signal 9"),
+        ("pass", "ended with exit code 0"),
+    ],
+)
+def test_whatever_a_worker_does_each_judgement_gets_a_verdict_that_says_it(program, said):
+    rows, health = judged_by(program)
+    for row in rows:
+        assert (Status.INFRA_ERROR, "WorkerLost") == (row.status, row.failure.name)
+        assert said in row.failure.message
+    assert "ok" == health["status"]
+
+
+def test_a_worker_that_never_reads_what_it_is_asked_is_ended(monkeypatch):
+    monkeypatch.setattr(workers, "STALLED_S", 0.5 - Settings().build_timeout_s)
+    with serving(command=["sleep", "600"]) as url, JudgeClient(url) as client:
+        row = client.judge(1, 1, KERNEL + "#" * 200_000, timeout_s=0.5)
+    assert Status.INFRA_ERROR is row.status
+    assert re.search(r"died of signal 9 after \d+ s of silence", row.failure.message)
+
+
+def test_a_lost_judgement_carries_the_end_of_what_its_worker_wrote():
+    program = "import sys; sys.stderr.write('x' * 100_000); raise RuntimeError('no driver')"
+    for row in judged_by(program)[0]:
+        assert row.failure.log.endswith("RuntimeError: no driver\n")
+        assert len(row.failure.log) <= workers.LOG_BYTES
+
+
+def test_a_worker_that_can_be_started_later_judges_later(tmp_path):
+    command = tmp_path / "worker"
+    with serving(command=[str(command)]) as url, JudgeClient(url) as client:
+        lost = client.judge(1, 1, KERNEL)
+        assert (Status.INFRA_ERROR, "WorkerLost") == (lost.status, lost.failure.name)
+        assert f"No such file or directory: '{command}'" in lost.failure.message
+        assert "kbl_worker_deaths_total 2\n" in httpx.get(f"{url}/metrics").text
+        command.write_text(f"#!/bin/sh\nexec {' '.join(WORKER)}\n")
+        command.chmod(0o755)
+        assert client.judge(1, 1, KERNEL).is_correct
+
+
+def test_without_a_place_for_temporary_files_judgements_end_and_the_next_are_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    with serving() as url, JudgeClient(url) as client:
+        lost = client.judge(1, 1, KERNEL)
+        assert (Status.INFRA_ERROR, True) == (lost.status, str(tmp_path / "full") in lost.failure.message)
+        (tmp_path / "full").mkdir()
+        assert client.judge(1, 1, KERNEL).is_correct
+
+
 def test_a_waiting_and_a_running_judgement_can_be_cancelled():
     with serving(batch_size=1) as url, JudgeClient(url) as client:
         running = client.submit(1, 1, f"# sleep 600\n{KERNEL}")
@@ -101,6 +181,16 @@ def test_a_waiting_and_a_running_judgement_can_be_cancelled():
         assert "done" == client.cancel(other.id).state
         with pytest.raises(ServerError, match="cancelled"):
             client.wait(waiting.id)
+
+
+def test_a_judgement_cancelled_while_its_worker_starts_frees_the_device():
+    with serving(batch_size=1) as url, JudgeClient(url) as client:
+        for _ in range(30):
+            starting = client.submit(1, 1, f"# sleep 600\n{KERNEL}")
+            while "queued" == client.look(starting.id).state:
+                pass
+            client.cancel(starting.id)
+        assert client.judge(1, 1, KERNEL).is_correct
 
 
 def test_a_full_queue_says_so_and_the_client_waits_its_turn():
@@ -153,6 +243,27 @@ def test_what_is_out_of_bounds_is_refused_with_the_bound(change, code, said):
     assert (code, True) == (answer.status_code, said in answer.text), answer.text
 
 
+@pytest.mark.parametrize(
+    ("change", "where", "said"),
+    [
+        ('"source": "ab\\ud800"', ["body", "source"], r"the lone surrogate '\ud800' at character 2"),
+        ('"source": ""', ["body", "source"], "at least 1 character"),
+        ('"timeout_s": NaN', ["body", "timeout_s"], "greater than 0"),
+        ('"level": 1e400', ["body", "level"], "finite number"),
+        ('"precision": "\\ud800"', ["body", "precision"], "valid string"),
+        ('"id": "\\ud800"', ["body", "id"], "valid string"),
+    ],
+)
+def test_what_no_answer_can_hold_is_refused_with_where_and_what_is_wrong(change, where, said):
+    body = f'{{"level": 1, "problem_id": 1, "source": "x", {change}}}'
+    headers = {"Content-Type": "application/json"}
+    with serving() as url:
+        answer = httpx.post(f"{url}/v1/judgements", content=body, headers=headers)
+    assert 422 == answer.status_code, answer.text
+    [told] = answer.json()["detail"]
+    assert ({"type", "loc", "msg"}, where, True) == (set(told), told["loc"], said in told["msg"]), told
+
+
 def test_nothing_but_health_and_metrics_is_told_without_the_key():
     with serving(api_key="secret") as url:
         with JudgeClient(url, "wrong") as stranger:
@@ -170,6 +281,24 @@ def test_old_verdicts_go_so_that_memory_stays_flat():
         assert "kbl_kept 2\n" in httpx.get(f"{url}/metrics").text
         with pytest.raises(ServerError, match="404"):
             client.look(tickets[0].id)
+
+
+def test_figures_can_be_read_while_verdicts_come(often_switching):
+    judgements = Judgements(max_queued=1, max_kept=1)
+    problem = ProblemSet().load(1, 1)
+
+    def judge():
+        for number in range(3000):
+            item = judgements.add(Judgement(id=str(number), problem=problem, source="", settings=Settings()))
+            judgements.take(1)
+            judgements.finish(item, {"row": {"status": f"s{number}"}})
+
+    with ThreadPoolExecutor(1) as pool:
+        judging = pool.submit(judge)
+        while not judging.done():
+            as_prometheus(judgements, deaths=0, workers=1)
+    judging.result()
+    assert 'kbl_judgements_done_total{status="s2999"} 1\n' in as_prometheus(judgements, deaths=0, workers=1)
 
 
 def test_the_api_is_described_for_machines():

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, FastAPI, Header, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from kernelbench.jobs import Settings
 from kernelbench.problems import Problem, ProblemSet, read_sizes
 from kernelbench.version import EVALUATOR_VERSION, evaluator_sha256
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from leaderboard.serve.judgements import IdTakenError, Judgement, Judgements, QueueFullError
 from leaderboard.serve.metrics import as_prometheus
@@ -44,12 +45,25 @@ class ServerSettings:
     command: Sequence[str] = COMMAND
 
 
+def _encodable(source: object) -> object:
+    """Refuse text that UTF-8 cannot hold; what is no text at all is refused by its type."""
+    try:
+        if isinstance(source, str):
+            source.encode()
+    except UnicodeEncodeError as error:
+        found = f"the lone surrogate {error.object[error.start]!a} at character {error.start}"
+        raise ValueError(f"source must be text that UTF-8 can hold, found {found}") from error
+    return source
+
+
 class NewJudgement(BaseModel):
     """A kernel to judge."""
 
     level: int = Field(ge=1, le=4)
     problem_id: int = Field(ge=1)
-    source: str = Field(min_length=1, description="Python source that defines ModelNew.")
+    source: Annotated[str, BeforeValidator(_encodable)] = Field(
+        min_length=1, description="Python source that defines ModelNew."
+    )
     precision: Literal["fp32", "fp16", "bf16"] = "fp32"
     trials: int = Field(5, ge=1, le=20, description="Correctness trials.")
     measure: bool = Field(True, description="Whether to time a correct kernel.")
@@ -97,6 +111,7 @@ def make_app(settings: ServerSettings) -> FastAPI:
 
     app = FastAPI(title="KernelBench evaluation server", version=EVALUATOR_VERSION, lifespan=lifespan)
     _add_size_limit(app, settings.max_source_bytes * 2 + 4096)
+    _add_refusal(app)
     _add_judgements(app, settings, judgements, workers)
     _add_health(app, settings, judgements, workers)
     return app
@@ -166,7 +181,7 @@ class _Desk:
         self._problems: dict[tuple[int, int], Problem] = {}
 
     def take_in(self, asked: NewJudgement) -> Judgement:
-        if len(asked.source.encode("utf-8", "surrogatepass")) > self._settings.max_source_bytes:
+        if len(asked.source.encode()) > self._settings.max_source_bytes:
             raise HTTPException(413, f"source must be at most {self._settings.max_source_bytes} bytes")
         if asked.timeout_s > self._settings.max_timeout_s:
             raise HTTPException(422, f"timeout_s must be at most {self._settings.max_timeout_s:g}")
@@ -226,6 +241,14 @@ def _key_check(api_key: str) -> Callable[..., None]:
             raise HTTPException(401, "send the API key as `Authorization: Bearer …` or `X-API-Key`")
 
     return check
+
+
+def _add_refusal(app: FastAPI) -> None:
+    @app.exception_handler(RequestValidationError)
+    async def refuse(request: Request, error: RequestValidationError) -> JSONResponse:
+        """Say where and what is wrong, never what was sent: it may hold what no answer can, such as NaN."""
+        told = [{name: each[name] for name in ("type", "loc", "msg")} for each in error.errors()]
+        return JSONResponse({"detail": told}, status_code=422)
 
 
 def _add_size_limit(app: FastAPI, most: int) -> None:

@@ -7,7 +7,6 @@ first, and a finished one drops its source: memory does not grow with the work d
 from __future__ import annotations
 
 import hashlib
-import itertools
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -83,9 +82,8 @@ class Judgements:
         self._finished: OrderedDict[str, None] = OrderedDict()
         self._condition = threading.Condition()
         self._closed = False
-        self._ids = itertools.count(1)
-        self.counts: Counter[str] = Counter()
-        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._counts: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def add(self, judgement: Judgement) -> Judgement:
         """Queue a judgement; give the known one where its id came before.
@@ -104,7 +102,7 @@ class Judgements:
                 raise QueueFullError(f"{len(self._queue)} judgements wait already")
             self._known[judgement.id] = judgement
             self._queue.append(judgement)
-            self.counts["received"] += 1
+            self._counts["received"] += 1
             self._condition.notify()
             return judgement
 
@@ -146,7 +144,7 @@ class Judgements:
         with self._condition:
             if item.is_finished:
                 return
-            self.counts[f"status:{verdict['row']['status']}"] += 1
+            self._counts[f"status:{verdict['row']['status']}"] += 1
             item.verdict = verdict
             self._end(item, State.DONE)
 
@@ -172,6 +170,11 @@ class Judgements:
             running = sum(item.state is State.RUNNING for item in self._known.values())
             return {"queued": len(self._queue), "running": running, "kept": len(self._finished)}
 
+    def totals(self) -> tuple[Counter[str], defaultdict[str, float]]:
+        """Copy the counts and the seconds of all time, so that they stand still while they are read."""
+        with self._condition:
+            return self._counts.copy(), self._seconds.copy()
+
     def position(self, item: Judgement) -> int | None:
         """How many judgements wait in front of this one; None where it does not wait."""
         with self._condition:
@@ -180,9 +183,9 @@ class Judgements:
     def _end(self, item: Judgement, state: State) -> None:
         now = time.time()
         item.state, item.finished, item.source = state, now, ""
-        self.counts[state.value] += 1
-        self.seconds["waiting"] += (item.started or now) - item.created
-        self.seconds["judging"] += now - (item.started or now)
+        self._counts[state.value] += 1
+        self._seconds["waiting"] += (item.started or now) - item.created
+        self._seconds["judging"] += now - (item.started or now)
         self._finished[item.id] = None
         while len(self._finished) > self._max_kept:
             oldest, _ = self._finished.popitem(last=False)

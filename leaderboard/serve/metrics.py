@@ -10,7 +10,7 @@ from leaderboard.serve.judgements import Judgements
 
 def as_prometheus(judgements: Judgements, *, deaths: int, workers: int) -> str:
     """Write the figures in Prometheus's text format."""
-    counts, gauges = judgements.counts, judgements.gauges()
+    (counts, seconds), gauges = judgements.totals(), judgements.gauges()
     by_status = {name.partition(":")[2]: n for name, n in counts.items() if name.startswith("status:")}
     parts = [
         _metric("kbl_judgements_received_total", "counter", "Judgements taken in.", counts["received"]),
@@ -20,13 +20,9 @@ def as_prometheus(judgements: Judgements, *, deaths: int, workers: int) -> str:
         _metric("kbl_running", "gauge", "Judgements in a batch that is being judged.", gauges["running"]),
         _metric("kbl_kept", "gauge", "Finished judgements that can still be looked up.", gauges["kept"]),
         _metric("kbl_workers", "gauge", "Devices whose worker is alive.", workers),
-        _metric("kbl_worker_deaths_total", "counter", "Batches whose process died.", deaths),
-        _metric(
-            "kbl_waiting_seconds_total", "counter", "Seconds spent waiting.", judgements.seconds["waiting"]
-        ),
-        _metric(
-            "kbl_judging_seconds_total", "counter", "Seconds spent judging.", judgements.seconds["judging"]
-        ),
+        _metric("kbl_worker_deaths_total", "counter", "Batches whose process died or never ran.", deaths),
+        _metric("kbl_waiting_seconds_total", "counter", "Seconds spent waiting.", seconds["waiting"]),
+        _metric("kbl_judging_seconds_total", "counter", "Seconds spent judging.", seconds["judging"]),
         _metric("process_resident_memory_bytes", "gauge", "Memory of the server.", resident_bytes()),
     ]
     return "".join(parts)

@@ -1,7 +1,7 @@
 """Threads that keep the devices busy: each takes batches and has a process of its own judge them.
 
-What a batch leaves without a verdict when its process dies is tried again, each judgement alone; one whose
-process dies again gets `infra_error`. What a candidate does to its own process is the engine's business and
+What a batch leaves without a verdict, however its process fails, is tried again, each judgement alone; what
+is left once more gets `infra_error`. What a candidate does to its own process is the engine's business and
 ends in a verdict like any other.
 """
 
@@ -14,15 +14,17 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
-from kernelbench.engines.wire import pack_request
+from kernelbench.engines.wire import MAX_ANSWER_BYTES, pack_request, strict_json
 from kernelbench.jobs import Job, unmeasured_row
 from kernelbench.keys import MAX_SAMPLE, KernelKey
-from kernelbench.rows import Failure, Status
+from kernelbench.rows import Environment, Failure, Row, Status
 
 from leaderboard.serve.judgements import Judgement, Judgements
 
@@ -32,6 +34,11 @@ KEY_VARIABLE = "KBL_API_KEY"
 ATTEMPTS = 2
 STALLED_S = 900.0
 """Seconds of silence beyond the time that building and running may take, after which a process is ended."""
+PARTING_S = 10.0
+"""Seconds that a process which gives no more verdicts may take to write why and to end."""
+PAUSE_S = 1.0
+"""Seconds that a device rests after a failure, so that one that lasts neither spins nor empties the queue."""
+LOG_BYTES = 8 << 10
 COMMAND = (sys.executable, "-m", "leaderboard.serve.worker")
 
 Batch = Mapping[KernelKey, Judgement]
@@ -61,7 +68,7 @@ class Workers:
         self._command = list(command)
         self._running: dict[str, tuple[subprocess.Popen[str], Batch]] = {}
         self._lock = threading.Lock()
-        self._stopping = False
+        self._stopping = threading.Event()
         self.deaths = 0
         self._threads = [
             threading.Thread(target=self._serve, args=(device,), name=f"judge-{device.name}", daemon=True)
@@ -75,7 +82,7 @@ class Workers:
 
     def stop(self) -> None:
         """Drop what is running and end the threads."""
-        self._stopping = True
+        self._stopping.set()
         self._judgements.close()
         with self._lock:
             for process, _ in self._running.values():
@@ -100,46 +107,80 @@ class Workers:
 
     def _serve(self, device: Device) -> None:
         while items := self._judgements.take(self._batch_size):
-            left = self._judge(device, with_keys(items))
-            if self._stopping:
+            failure = self._judge(device, with_keys(items))
+            if self._stopping.is_set():
                 return
+            left = [item for item in items if not item.is_finished]
+            if not left:
+                continue
+            self.deaths += 1
             for item in [item for item in left if item.attempts >= ATTEMPTS]:
-                self._judgements.finish(item, _lost(item))
+                self._judgements.finish(item, _lost(item, failure))
             self._judgements.give_back(left)
+            self._stopping.wait(PAUSE_S)
 
-    def _judge(self, device: Device, batch: Batch) -> list[Judgement]:
-        """Have one process judge the batch; give what it left without a verdict."""
+    def _judge(self, device: Device, batch: Batch) -> Failure:
+        """Have one process judge the batch; tell how it ended, for what it left without a verdict."""
+        try:
+            with tempfile.TemporaryFile() as log:
+                ending = self._run(device, batch, log)
+                return Failure(name="WorkerLost", message=ending, log=_tail(log))
+        except (OSError, RuntimeError) as error:  # RuntimeError: the system gives no more threads
+            message = f"no judging process could be run ({type(error).__name__}: {error})"
+            return Failure(name="WorkerLost", message=message)
+
+    def _run(self, device: Device, batch: Batch, log: IO[bytes]) -> str:
+        """Start a process, ask it, and take what it says; tell how it ended."""
         jobs = [Job(key=key, source=item.source, problem=item.problem) for key, item in batch.items()]
         settings = next(iter(batch.values())).settings
         request = json.dumps({"batch": pack_request(jobs, settings), "gpus": device.gpus})
-        with tempfile.TemporaryFile("w+") as log:
-            process = self._start(device, batch, log)
-            patience_s = settings.timeout_s + settings.build_timeout_s + STALLED_S
-            try:
-                self._feed(process, request)
-                self._read(process, batch, patience_s)
-            finally:
-                _kill(process)
-                process.wait()
-                with self._lock:
-                    del self._running[device.name]
-        left = [item for item in batch.values() if not item.is_finished]
-        self.deaths += bool(left) and not self._stopping
-        return left
+        patience_s = settings.timeout_s + settings.build_timeout_s + STALLED_S
+        process = self._start(device, batch, log)
+        try:
+            return self._talk(process, request, batch, patience_s)
+        finally:
+            _kill(process)
+            process.wait()
+            with self._lock:
+                del self._running[device.name]
 
-    def _start(self, device: Device, batch: Batch, log: IO[str]) -> subprocess.Popen[str]:
+    def _start(self, device: Device, batch: Batch, log: IO[bytes]) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             self._command,
             env={name: value for name, value in os.environ.items() if name != KEY_VARIABLE},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             start_new_session=True,
         )
         with self._lock:
             self._running[device.name] = (process, batch)
+            # Who cancelled the batch or stopped the server just before found no process to kill.
+            if self._stopping.is_set() or all(item.is_finished for item in batch.values()):
+                _kill(process)
         return process
+
+    def _talk(self, process: subprocess.Popen[str], request: str, batch: Batch, patience_s: float) -> str:
+        """Take verdicts until the process ends; end it where it stays silent for too long."""
+        assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
+        heard = time.monotonic()
+        with _killed_after(patience_s, process):
+            self._feed(process, request)
+        while True:
+            with _killed_after(patience_s, process):
+                line = process.stdout.readline(MAX_ANSWER_BYTES)
+            if not line.endswith("\n"):  # the process ended, or was killed in the middle of a line
+                break
+            if not self._take(line, batch):
+                return f"the judging process wrote {line[:200]!r} where a verdict was due"
+            heard = time.monotonic()
+        silent_s = time.monotonic() - heard
+        if not all(item.is_finished for item in batch.values()):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PARTING_S)
+        return f"the judging process {_ending(process)} after {silent_s:.0f} s of silence"
 
     def _feed(self, process: subprocess.Popen[str], request: str) -> None:
         assert process.stdin is not None  # noqa: S101 - it was opened as a pipe
@@ -149,29 +190,18 @@ class Workers:
         except BrokenPipeError:
             return
 
-    def _read(self, process: subprocess.Popen[str], batch: Batch, patience_s: float) -> None:
-        """Take verdicts until the process ends; end it where it stays silent for too long."""
-        assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
-        while True:
-            watch = threading.Timer(patience_s, _kill, (process,))
-            watch.start()
-            try:
-                line = process.stdout.readline()
-            finally:
-                watch.cancel()
-            if not line:
-                return
-            self._take(line, batch)
-
-    def _take(self, line: str, batch: Batch) -> None:
-        """Note the verdict in a line; a line that a kill cut off is none."""
+    def _take(self, line: str, batch: Batch) -> bool:
+        """Note the verdict in a line; False where it holds none."""
         try:
-            [verdict] = json.loads(line)["verdicts"]
-        except ValueError:
-            return
-        item = batch[KernelKey.parse(verdict["row"]["key"])]
-        verdict["row"]["key"] = str(KernelKey(item.problem.level, item.problem.problem_id))
-        self._judgements.finish(item, verdict)
+            [verdict] = strict_json(line, ValueError)["verdicts"]
+            row, environment = {**verdict["row"]}, {**verdict["environment"]}
+            item = batch[Row.from_json(row).key]
+            Environment(**environment)
+        except (ValueError, TypeError, KeyError):
+            return False
+        row["key"] = str(KernelKey(item.problem.level, item.problem.problem_id))
+        self._judgements.finish(item, {"row": row, "environment": environment})
+        return True
 
 
 def with_keys(items: Sequence[Judgement]) -> dict[KernelKey, Judgement]:
@@ -185,15 +215,37 @@ def with_keys(items: Sequence[Judgement]) -> dict[KernelKey, Judgement]:
     return keyed
 
 
-def _lost(item: Judgement) -> dict[str, Any]:
+def _lost(item: Judgement, last: Failure) -> dict[str, Any]:
     job = Job(
         key=KernelKey(item.problem.level, item.problem.problem_id), source=item.source, problem=item.problem
     )
-    failure = Failure(
-        name="WorkerLost", message=f"the judging process died {item.attempts} times; send it again"
-    )
-    row = unmeasured_row(job, Status.INFRA_ERROR, failure)
+    mend = "send it again; if that fails too, the server needs mending"
+    message = f"no verdict in {item.attempts} attempts: {last.message}; {mend}"
+    row = unmeasured_row(job, Status.INFRA_ERROR, replace(last, message=message))
     return {"row": row.to_json(), "environment": {"device": "", "gpu": ""}}
+
+
+def _ending(process: subprocess.Popen[str]) -> str:
+    code = process.returncode
+    if code is None:
+        return "gave no more verdicts"
+    return f"died of signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def _tail(log: IO[bytes]) -> str:
+    log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_BYTES))
+    return log.read(LOG_BYTES).decode("utf-8", "replace")
+
+
+@contextmanager
+def _killed_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[None]:
+    """Kill the process where what is done meanwhile takes longer."""
+    watch = threading.Timer(seconds, _kill, (process,))
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.cancel()
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
