@@ -208,7 +208,12 @@ def _local(device: str, gpus: Sequence[int] | None, progress: Progress | None) -
 
 def _modal(device: str, gpus: Sequence[int] | None, progress: Progress | None) -> Place:
     from kernelbench.engines.modal import ModalEngine  # needs the extra `modal`
+    from modal.config import config
 
+    if not (config.get("token_id") and config.get("token_secret")):
+        raise EvaluationError(
+            "modal has no token; run: modal token new, or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET"
+        )
     if device != "cuda" or gpus is not None:
         raise EvaluationError("the engine modal chooses its own GPUs; leave --device and --gpus out")
     return Place(engine=ModalEngine(progress=progress), gpu="H100")

@@ -48,7 +48,7 @@ def rejected(key, source=SKIPPED):
         problem_sha256=PROBLEM.sha256,
         evaluator_sha256="e" * 64,
         environment="here",
-        failure=Failure(name="WrongOutput", message="output 0 is wrong"),
+        failure=Failure(name="WrongOutput", message="output 0 is wrong", log="what it printed\n"),
         evidence={"counter_example": EXAMPLE},
     )
 
@@ -106,6 +106,7 @@ def test_a_counter_example_is_shown_again_with_the_values_of_both_sides(recorded
     shown = run("replay", recorded, str(KEYS[1]))
     assert shown.exit_code == 0, shown.output
     assert "again at index 3: expected" in shown.output
+    assert "| what it printed" in shown.output
 
 
 def test_a_row_without_a_counter_example_cannot_be_replayed(recorded):

@@ -69,6 +69,15 @@ def test_a_census_is_taken_where_it_is_asked_for(tmp_path, options, labels):
     assert [labels] == [row.labels for row in work_file(tmp_path).rows]
 
 
+def test_what_failed_and_what_is_in_quarantine_is_shown_with_the_command_that_looks_again(tmp_path):
+    odd = {"level_1_problem_2_sample_0": "# status quarantined\nclass ModelNew: ...\n"}
+    write_submission(tmp_path, problems=1, **odd)
+    said = kbl_evaluate(tmp_path, "mine.json").stdout.splitlines()
+    path = "build/evaluations/H200/mine.json"
+    assert f"why: kbl replay {path} level_1_problem_2_sample_0 --submission mine.json" in said
+    assert f"quarantined kernels once more: kbl audit {path} --submission mine.json --top 0" in said
+
+
 def test_killed_at_any_moment_the_same_command_keeps_what_was_finished_and_does_the_rest(tmp_path):
     write_submission(tmp_path)
     path = tmp_path / "build/evaluations/H200/mine.json"

@@ -8,6 +8,7 @@ import json
 import random
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -465,6 +466,47 @@ def test_without_results_there_is_a_friendly_site(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "No entries yet" in Page(tmp_path / "site/index.html").text
     assert (tmp_path / "site/problems/1_1.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("notices", "message"),
+    [
+        ("[{", "notices.json: not strict JSON"),
+        ('[{"date": "2026-01-01"}]', "notices.json: must be a list of objects with date, entry, what, why"),
+        ("{}", ""),
+    ],
+)
+def test_broken_notices_are_named(tmp_path: Path, notices: str, message: str) -> None:
+    (tmp_path / "notices.json").write_text(notices)
+    result = CliRunner().invoke(
+        app,
+        ["site", "build", "--data", str(tmp_path), "--out", str(tmp_path / "out")],
+        env={"COLUMNS": "200"},
+    )
+    assert (bool(message), message in result.output) == (result.exit_code == 1, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["site", "build", "--problems", "nowhere", "--out", "out"], "under nowhere"),
+        (["problems", "show", "1/19", "--root", "nowhere"], "under nowhere"),
+    ],
+)
+def test_problems_that_are_not_there_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, command)
+    assert (1, True) == (result.exit_code, message in result.output)
+    assert result.output.startswith("error: ")
+
+
+def test_a_port_that_is_taken_is_said(site: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(app, ["site", "serve", "--out", str(site), "--port", port])
+    assert (2, True) == (result.exit_code, f"port {port} cannot be used" in result.output)
 
 
 def test_an_empty_board_says_so(tmp_path: Path) -> None:

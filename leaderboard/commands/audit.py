@@ -80,7 +80,7 @@ def replay_command(
     submission: _Entry = None,
     device: _Device = Device.AUTO,
 ) -> None:
-    """Show the evidence behind a row, and run its counter-example once more.
+    """Show the log and the evidence behind a row, and run its counter-example once more.
 
     Exit status: 0 it is wrong again, 1 it is not, or there is no counter-example, 2 the command cannot start.
     """
@@ -92,6 +92,7 @@ def replay_command(
 
     from leaderboard.audit import jobs_for
     from leaderboard.evaluate import EvaluationError, load_problems
+    from leaderboard.inert import log_text
     from leaderboard.store import StoreError
     from leaderboard.submission import InvalidSubmissionError
 
@@ -107,7 +108,10 @@ def replay_command(
     typer.echo(
         f"{key} is {row.status}: {row.failure.message if row.failure else 'nothing is held against it'}"
     )
-    typer.echo(json.dumps(row.evidence or {}, indent=1))
+    if row.failure and row.failure.log:
+        typer.echo(log_text(row.failure.log))
+    if row.evidence:
+        typer.echo(json.dumps(row.evidence, indent=1))
     example: dict[str, Any] | None = (row.evidence or {}).get("counter_example")
     if example is None:
         typer.echo("there is no counter-example to run; kbl audit judges the kernel again")

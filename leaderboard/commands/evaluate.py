@@ -176,7 +176,7 @@ def _evaluate_one(path: Path, request: Request) -> bool:
     except (submission.InvalidSubmissionError, EvaluationError, StoreError, OSError) as error:
         typer.echo(f"error: {path}: {error}", err=True)
         return False
-    return _report(outcome)
+    return _report(outcome, path)
 
 
 def _run(evaluation: Evaluation, request: Request) -> Outcome:
@@ -186,8 +186,7 @@ def _run(evaluation: Evaluation, request: Request) -> Outcome:
         return evaluate(evaluation, request.place.engine, request.reporter.show)
 
 
-def _report(outcome: Outcome) -> bool:
-
+def _report(outcome: Outcome, submission: Path) -> bool:
     for message in outcome.plan.missing_problems:
         typer.echo(f"warning: {message}", err=True)
     counts = Counter(row.status for row in outcome.result.rows)
@@ -197,12 +196,26 @@ def _report(outcome: Outcome) -> bool:
         f"{outcome.plan.good} still good; in all {said}"
     )
     typer.echo(f"written to {outcome.path}")
+    _tell_what_next(outcome, submission)
     waiting = sorted({*outcome.unfinished, *_infra(outcome)})
     if waiting:
         typer.echo(f"error: {len(waiting)} kernels have no verdict ({waiting[0]}, …): run it again", err=True)
     elif outcome.result.profile == "ranked":
         typer.echo(f"next: kbl record {outcome.path}")
     return not waiting and not outcome.plan.missing_problems
+
+
+def _tell_what_next(outcome: Outcome, submission: Path) -> None:
+    """Name the commands that show why a kernel failed, and that judge once more what is in quarantine."""
+    from kernelbench.rows import Status
+
+    failed = [row.key for row in outcome.result.rows if row.failure and row.status is not Status.INFRA_ERROR]
+    if failed:
+        typer.echo(f"why: kbl replay {outcome.path} {failed[0]} --submission {submission}")
+    if any(row.status is Status.QUARANTINED for row in outcome.result.rows):
+        typer.echo(
+            f"quarantined kernels once more: kbl audit {outcome.path} --submission {submission} --top 0"
+        )
 
 
 def _infra(outcome: Outcome) -> list[KernelKey]:

@@ -59,8 +59,8 @@ def show_command(
 
     from leaderboard.plan import parse_problem_list
 
-    problem_set = ProblemSet(root or DEFAULT_ROOT)
     try:
+        problem_set = ProblemSet(root or DEFAULT_ROOT)
         if place.replace("/", "").isdecimal():
             (key,) = parse_problem_list(place)
             problem = problem_set.load(*key)
