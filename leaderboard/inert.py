@@ -68,11 +68,13 @@ def log_text(text: str, limit: int = 4000) -> str:
     return "\n".join(LOG_PREFIX + line for line in _lines(body))
 
 
-def annotation(level: str, message: str, *, path: str = "", line: int | None = None) -> str:
-    """Give the workflow command that shows the message beside a file; `level` is error, warning or notice."""
-    place = [f"file={_property(path)}"] if path else []
-    place += [f"line={line}"] if line else []
-    return f"::{level} {','.join(place)}::{_data(one_line(message, 1000))}"
+def annotation(level: str, message: str, **place: str | int) -> str:
+    """Give the workflow command that shows the message; `level` is error, warning or notice.
+
+    `place` may say where: `file`, `line`, `col`; and `title`.
+    """
+    properties = ",".join(f"{name}={_property(str(value))}" for name, value in place.items() if value)
+    return f"::{level} {properties}::{_data(one_line(message, 1000))}"
 
 
 def _lines(text: str) -> list[str]:

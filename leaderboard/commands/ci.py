@@ -1,6 +1,7 @@
 """`kbl ci …`: the verbs of the workflows, one line a step. Turns errors into exit statuses.
 
-Exit status: 0 done, 1 refused or incomplete (the comment says why), 2 our own fault or the host's.
+Exit status: 0 done, 1 refused by the check or the gate, or not every kernel judged (the comment says why),
+2 our own fault or the host's.
 """
 
 from __future__ import annotations

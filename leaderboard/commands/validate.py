@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from leaderboard.validate import Mistake, Report
+from leaderboard.inert import annotation
+from leaderboard.validate import Report
 
 
 class Format(StrEnum):
@@ -57,7 +58,10 @@ def _lines(report: Report, output: Format) -> Iterator[str]:
     path = _shown(report.path)
     for mistake in report.mistakes:
         if output is Format.GITHUB:
-            yield _annotation(path, mistake)
+            message = f"{mistake.message}; {mistake.mend}"
+            yield annotation(
+                "error", message, file=path, line=mistake.line, col=mistake.column, title=mistake.rule
+            )
         else:
             yield f"{path}:{mistake.line}:{mistake.column}: {mistake.rule}: {mistake.message}"
             yield f"    mend: {mistake.mend}"
@@ -65,19 +69,6 @@ def _lines(report: Report, output: Format) -> Iterator[str]:
         yield f"{path}: and {report.more} more mistakes"
     if report.is_fine and output is Format.TEXT:
         yield f"{path}: fine, {_count(report.kernels, 'kernel')}"
-
-
-def _annotation(path: str, mistake: Mistake) -> str:
-    place = f"file={_property(path)},line={mistake.line},col={mistake.column},title={_property(mistake.rule)}"
-    return f"::error {place}::{_data(f'{mistake.message}; {mistake.mend}')}"
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _as_json(reports: Sequence[Report]) -> str:

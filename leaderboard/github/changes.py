@@ -39,10 +39,9 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Sender:
-    """The pull request's author: number of the account, its name and its role in the repository."""
+    """The pull request's author: number of the account and its role in the repository."""
 
     id: int
-    login: str
     role: str
 
 

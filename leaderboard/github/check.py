@@ -27,7 +27,7 @@ def run_check(host: Host, runner: Runner) -> bool:
     head_sha = commit_sha(at(runner.payload, "pull_request", "head", "sha"))
     inspection = inspect_pull(host, host.pull(number), head_sha)
     for problem in inspection.problems:
-        sys.stdout.write(annotation("error", problem, path=inspection.path) + "\n")
+        sys.stdout.write(annotation("error", problem, file=inspection.path) + "\n")
     log(_in_words(inspection))
     return not inspection.problems
 

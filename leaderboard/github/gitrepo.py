@@ -11,6 +11,7 @@ import tempfile
 import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,16 +58,16 @@ def commit_to_remote(
     `change` gets the clone's folder and gives the commit's message. When somebody else pushes
     first, it is called again on the branch as it then is: it must work from what it finds there.
     """
-    for attempt in range(ATTEMPTS):
+
+    def attempt() -> bool:
         with tempfile.TemporaryDirectory(prefix="kbl-publish-") as name:
-            clone = Path(name) / "clone"
-            try:
-                return _commit_once(remote, change, clone)
-            except LostRaceError:
-                if attempt == ATTEMPTS - 1:
-                    raise
-        sleep(0.2 * 2**attempt)
-    raise AssertionError("unreachable: the last attempt returns or raises")
+            return _commit_once(remote, change, Path(name) / "clone")
+
+    for lost in range(ATTEMPTS - 1):
+        with suppress(LostRaceError):
+            return attempt()
+        sleep(0.2 * 2**lost)
+    return attempt()
 
 
 def fetch_folders(remote: Remote, folders: Sequence[str], into: Path) -> list[str]:

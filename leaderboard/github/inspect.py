@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from leaderboard.checks.document import MAX_FILE_BYTES
@@ -18,7 +18,7 @@ from leaderboard.github.changes import (
 )
 from leaderboard.github.host import Host, Pull, TreeFile
 from leaderboard.submission import InvalidSubmissionError, Submission, parse
-from leaderboard.validate import Mistake, check_bytes
+from leaderboard.validate import check_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,6 @@ class Inspection:
     raw: bytes = field(default=b"", repr=False)
     blob_sha: str = ""
     submission: Submission | None = None
-    mistakes: tuple[Mistake, ...] = ()
 
     @property
     def path(self) -> str:
@@ -78,7 +77,7 @@ def _rights(host: Host, pull: Pull, change: Change, on_base: dict[str, TreeFile]
     touched = [path for path in (change.path, *change.withdrawn) if PurePosixPath(path).name in on_base]
     if not touched or pull.is_merged:
         return
-    sender = Sender(id=pull.author_id, login=pull.author_login, role=host.role(pull.author_login))
+    sender = Sender(id=pull.author_id, role=host.role(pull.author_login))
     for path in touched:
         yield from judge_rights(path, sender, host.owners(path, pull.base_ref))
 
@@ -110,5 +109,4 @@ def _read_entry(inspection: Inspection, raw: bytes, name: str, *, is_maintainer:
         submission = None
     if submission is not None and submission.is_baseline and not is_maintainer:
         texts.append("metadata.baseline is for the maintainers' own entries; leave it out")
-    values = {**inspection.__dict__, "raw": raw, "problems": tuple(texts), "submission": submission}
-    return Inspection(**{**values, "mistakes": report.mistakes})
+    return replace(inspection, raw=raw, problems=tuple(texts), submission=submission)

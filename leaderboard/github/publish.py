@@ -78,8 +78,8 @@ class UnusableError(Exception):
     """There is nothing to publish; the message is Markdown of our own, with untrusted parts in code spans."""
 
 
-def run_publish(host: Host, runner: Runner, settings: EvaluationSettings, asked: Publication) -> bool:
-    """Record, commit and say the outcome; give whether the result is complete and published.
+def run_publish(host: Host, runner: Runner, settings: EvaluationSettings, asked: Publication) -> None:
+    """Record, commit and say the outcome, which may be that there is nothing to publish.
 
     Raises GitError, once that was said, where the result cannot be pushed.
     """
@@ -93,7 +93,7 @@ def run_publish(host: Host, runner: Runner, settings: EvaluationSettings, asked:
         published = _commit(case, runner, settings, asked)
     except UnusableError as error:
         voice.report(asked.pull, _failed(inspection, str(error), runner))
-        return False
+        return
     except GitError as error:
         branch, said = code_span(settings.results_ref), code_span(str(error), 600)
         remark = (
@@ -104,7 +104,6 @@ def run_publish(host: Host, runner: Runner, settings: EvaluationSettings, asked:
         raise
     report = _report(inspection, submission, published, runner=runner, settings=settings)
     voice.report(asked.pull, report)
-    return report.state == "done"
 
 
 def _submission(inspection: Inspection) -> Submission:
@@ -157,7 +156,6 @@ def _commit(case: Case, runner: Runner, settings: EvaluationSettings, asked: Pub
             raise UnusableError(
                 f"The evaluation's result was refused: {code_span(str(error), 300)}."
             ) from error
-        path.with_name(f".{path.name}.lock").unlink(missing_ok=True)
         done.append(_published(clone / "data", recorded, before))
         return _message(recorded.result, asked)
 

@@ -21,6 +21,9 @@ UNUSED = {
     "num_perf_trials": "timing goes on until its interval is tight",
     "timing_method": "the evaluator times candidate and reference in interleaved batches",
     "gpu_arch": "kernels are compiled for the device they run on",
+    "gpu": "Modal judges on the board's GPU, a machine of yours on its own",
+    "backend": "each source tells its own",
+    "build_cache": "builds are kept whenever they are made",
     "num_cpu_workers": "building uses the machine's cores",
     "kernel_eval_build_dir": "builds are kept by content, in the evaluator's own cache",
 }
