@@ -19,6 +19,15 @@ from leaderboard.seed_scripts.runner import run_script, say_unused
 OWN_REFERENCE = (4, 1)
 """A reference of one's own is judged under this level and id: no table of work or sizes speaks of level 4."""
 
+UNUSED = {
+    **dict.fromkeys(("num_perf_trials", "timing_method"), "the evaluator times in interleaved batches"),
+    "gpu": "Modal judges on the board's GPU, a machine of yours on its own",
+    "gpu_arch": "kernels are compiled for the device they run on",
+    **dict.fromkeys(
+        ("build_dir_prefix", "clear_cache"), "builds are kept by content, in the evaluator's cache"
+    ),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -56,8 +65,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(options: Options) -> int:
     """Judge the kernel; exit status 0 where it is correct, else 1."""
-    unused = dict.fromkeys(("num_perf_trials", "timing_method"), "the evaluator times in interleaved batches")
-    say_unused(options, Options(ref_origin="", kernel_src_path=""), unused)
+    say_unused(options, Options(ref_origin="", kernel_src_path=""), UNUSED)
     source = Path(options.kernel_src_path).read_text("utf-8")
     if options.check_kernel:
         for finding in _findings(source, options):
