@@ -50,7 +50,7 @@ def analyze_command(
 ) -> None:
     """Break a run's scores down by level and category: fast_p, geomean, pass@k, percentiles of speedup.
 
-    As KernelBench has it, rates are over all problems of the run's levels, and fast_p is strict (speedup > p).
+    As in KernelBench, rates are over all problems of the run's levels, and fast_p is strict (speedup > p).
     Exit status: 0 shown, 1 a file cannot be read or the plot cannot be drawn.
     """
     from kernelbench.problems import DEFAULT_ROOT, ProblemSet
