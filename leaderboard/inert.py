@@ -68,11 +68,11 @@ def log_text(text: str, limit: int = 4000) -> str:
     return "\n".join(LOG_PREFIX + line for line in _lines(body))
 
 
-def annotation(level: str, message: str, **place: str | int) -> str:
-    """Give the workflow command that shows the message; `level` is error, warning or notice.
-
-    `place` may say where: `file`, `line`, `col`; and `title`.
-    """
+def annotation(
+    level: str, message: str, *, file: str = "", line: int = 0, col: int = 0, title: str = ""
+) -> str:
+    """Give the workflow command that shows the message beside a file; `level` is error, warning or notice."""
+    place = {"file": file, "line": line, "col": col, "title": title}
     properties = ",".join(f"{name}={_property(str(value))}" for name, value in place.items() if value)
     return f"::{level} {properties}::{_data(one_line(message, 1000))}"
 

@@ -133,7 +133,7 @@ def test_hostile_text_in_the_log_is_no_command(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_in_an_annotation_stays_one_line_of_one_command(text: str) -> None:
-    line = inert.annotation("error", text, path=text[:200])
+    line = inert.annotation("error", text, file=text[:200])
 
     assert "\n" not in line
     assert re.fullmatch(r"::error file=[^:,\n]*::[^\n]*", line)

@@ -96,7 +96,7 @@ def test_the_command_writes_a_file_of_its_own_for_the_profile(tmp_path):
     ]
     ended = CliRunner().invoke(app, ["evaluate", str(path), *options])
     assert ended.exit_code == 0, ended.output
-    result = json.loads((tmp_path / "CPU-reduced-compat" / "one.json").read_text())
+    result = json.loads((tmp_path / "CPU-reduced-compat-host_time" / "one.json").read_text())
     assert (result["profile"], result["rows"][0]["status"]) == ("compat", "correct")
     assert result["rows"][0]["runtime_ms"]["n"] == 100
 
