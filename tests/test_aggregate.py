@@ -99,6 +99,27 @@ def test_level_four_is_shown_and_never_in_the_ranking():
     assert standing.overall.correct == 1
 
 
+def test_an_entry_of_level_four_alone_and_one_judged_by_other_rules_have_no_rank():
+    alone = standings(("four", {key(4, 1): "# speedup 9.0\n"}, {}))["four"]
+    assert (None, "no kernel on levels 1-3") == (alone.rank, alone.unranked_because)
+    kernels = whole(2.0)
+    compat = dataclasses.replace(result("mine", kernels), profile="compat")
+    (board,) = aggregate([compat], {"mine": submission("mine", kernels)}, {})
+    [standing] = board.standings
+    assert (None, "judged by the profile compat") == (standing.rank, standing.unranked_because)
+
+
+def test_a_time_in_quarantine_counts_for_nothing():
+    kernels = whole(2.0, ((1, 100),))
+    waiting = result("mine", kernels)
+    rows = (
+        dataclasses.replace(waiting.rows[0], status=Status.QUARANTINED, speedup=50.0, evidence={"clock": 2}),
+        *waiting.rows[1:],
+    )
+    (board,) = aggregate([dataclasses.replace(waiting, rows=rows)], {"mine": submission("mine", kernels)}, {})
+    assert 2.0 == pytest.approx(board.standings[0].overall.geomean_speedup)
+
+
 def test_only_the_first_sample_counts_for_speed_and_all_count_for_pass_at_k():
     kernels = {key(1, 1): FAILED, key(1, 1, 1): "# speedup 9.0\n", key(1, 2): "# speedup 2.0\n"}
     overall = standings(("a", kernels, {}))["a"].overall

@@ -120,6 +120,15 @@ def test_an_audit_says_which_rows_hold_in_a_fresh_process_with_new_seeds(recorde
     assert audited.exit_code == 0
 
 
+def test_a_row_that_does_not_hold_ends_the_audit_with_1(recorded):
+    path, _ = recorded
+    data = json.loads(path.read_text())
+    data["rows"][1] |= {"status": "correct", "failure": None, "evidence": None}
+    path.write_text(json.dumps(data))
+    audited = run("audit", recorded, "--keys", str(KEYS[1]))
+    assert (1, True) == (audited.exit_code, "0 of 1 rows hold" in audited.output), audited.output
+
+
 def test_an_audit_of_a_kernel_without_a_row_does_not_start(recorded):
     audited = run("audit", recorded, "--keys", "level_1_problem_19_sample_7")
     assert audited.exit_code == 2

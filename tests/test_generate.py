@@ -256,6 +256,10 @@ def test_options_that_come_or_go_are_refused_and_a_folder_without_samples_takes_
         assert 0 == draw(request(tmp_path, url)).drawn
 
 
+def test_prices_are_dollars_a_million_tokens_of_prompt_and_answer_each():
+    assert pytest.approx(2 * 3.0 + 1 * 15.0) == Price(prompt=3, completion=15).cost_usd(2_000_000, 1_000_000)
+
+
 def test_an_odd_finish_reason_costs_no_answer_and_no_line_of_the_journal(tmp_path):
     with serving(CannedModel(kernel_for, ("odd_end",))) as url:
         outcome = draw(request(tmp_path, url, price="3,15"))

@@ -97,6 +97,32 @@ def test_entries_with_equal_gains_share_the_first_rank():
     assert scores.shared_ranks({}) == {}
 
 
+def test_entries_are_held_against_the_leader_of_their_rank_not_against_their_neighbour():
+    noise = np.random.default_rng(7).normal(0, 0.1, (2, 250))
+    noise -= noise.mean(axis=1, keepdims=True)
+    behind = noise + 1.5 * noise.std(axis=1, keepdims=True) / math.sqrt(250)
+    first = _gains(6, 0.5)
+    second, third = first - behind[0], first - behind[0] - behind[1]
+    assert scores.shared_ranks({"second": second, "third": third}) == {"second": 1, "third": 1}
+    ranks = scores.shared_ranks({"first": first, "second": second, "third": third})
+    assert ranks == {"first": 1, "second": 1, "third": 3}
+
+
+@pytest.mark.parametrize(("z", "apart"), [(1.5, False), (2.5, True)])
+def test_ranks_part_where_95_of_100_resamples_say_so(z, apart):
+    base, noise = _gains(8, 0.5), np.random.default_rng(9).normal(0, 0.1, 250)
+    noise -= noise.mean()
+    ahead = base + noise + z * noise.std() / math.sqrt(noise.size)
+    assert scores.shared_ranks({"ahead": ahead, "base": base}) == {"ahead": 1, "base": 2 if apart else 1}
+
+
+def test_the_interval_is_as_wide_as_a_normal_distributions_of_95_in_100():
+    gains = np.abs(np.random.default_rng(10).normal(0.5, 0.2, 1000))
+    low, high = scores.geomean_intervals({"a": gains})["a"]
+    half = 1.96 * gains.std() / math.sqrt(gains.size)
+    assert pytest.approx(2 * half, rel=0.05) == math.log(high / low)
+
+
 def test_the_interval_holds_the_score_and_is_the_same_every_time():
     gains = _gains(4, 0.4)
     low, high = scores.geomean_intervals({"a": gains})["a"]

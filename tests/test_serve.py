@@ -269,6 +269,8 @@ def test_nothing_but_health_and_metrics_is_told_without_the_key():
         with JudgeClient(url, "wrong") as stranger:
             with pytest.raises(ServerError, match="401"):
                 stranger.submit(1, 1, KERNEL)
+            for method in ("GET", "DELETE"):
+                assert 401 == httpx.request(method, f"{url}/v1/judgements/a").status_code, "no key at all"
             assert "ok" == stranger.health()["status"]
         with JudgeClient(url, "secret") as client:
             assert client.judge(1, 1, KERNEL).is_correct
