@@ -275,6 +275,30 @@ def test_more_samples_of_the_same_problems_do_not_make_a_comparison_surer(tmp_pa
     assert pytest.approx(interval(1)) == interval(50)
 
 
+def test_plain_times_of_one_machine_say_how_much_faster_b_is_and_the_largest_change_comes_first(tmp_path):
+    def run(name, times):
+        folder = run_folder(tmp_path / name, [row(KernelKey(1, problem), 1.0) for problem in times])
+        items = json.loads((folder / "eval_results.json").read_text())
+        for problem, ms in times.items():
+            items[str(problem)][0] |= {
+                "runtime": ms,
+                "speedup": None,
+                "speedup_ci95": None,
+                "ref_runtime": -1.0,
+            }
+        (folder / "eval_results.json").write_text(json.dumps(items))
+        return read_measured(folder)
+
+    comparison = compare(run("a", {1: 4.0, 19: 4.0}), run("b", {1: 3.0, 19: 1.0}))
+    assert [(19, 4.0), (1, pytest.approx(4 / 3))] == [(p.key.problem_id, p.ratio) for p in comparison.pairs]
+
+
+def test_intervals_lie_apart_whichever_run_is_faster(tmp_path):
+    fast = read_measured(result_file(tmp_path / "fast.json", [row(KernelKey(1, 1), 2.0)]))
+    slow = read_measured(result_file(tmp_path / "slow.json", [row(KernelKey(1, 1), 1.0)]))
+    assert [True, True] == [compare(*runs).pairs[0].clear for runs in ((fast, slow), (slow, fast))]
+
+
 def test_a_run_compared_with_itself_differs_nowhere(tmp_path):
     measured = read_measured(result_file(tmp_path / "a.json"))
     comparison = compare(measured, measured)
