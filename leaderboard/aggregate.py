@@ -160,6 +160,7 @@ def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str
     correct = [row for row in rows if row is not None and row.is_correct]
     compiled = sum(row is not None and row.status not in _NOT_COMPILED for row in rows)
     speedups = [row.speedup for row in correct]
+    intervals = [scores.published_interval(row.speedup_ci95) for row in correct]
     ranked = _ranked_speedups(entry, levels, certificates)
     return Scores(
         problems=problems,
@@ -171,7 +172,7 @@ def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str
         geomean_n=sum(value is not None for value in speedups),
         deployed_speedup=scores.deployed_speedup(ranked, len(ranked)),
         fast={p: scores.fast_at_p(speedups, p, problems) for p in THRESHOLDS},
-        straddling={p: sum(scores.straddles(row.speedup_ci95, p) for row in correct) for p in THRESHOLDS},
+        straddling={p: sum(scores.straddles(interval, p) for interval in intervals) for p in THRESHOLDS},
         correct_rate=scores.rate(len(correct), problems),
         compile_rate=scores.rate(compiled, problems),
         pass_at_k=_pass_at_k(entry, levels),

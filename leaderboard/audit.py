@@ -16,13 +16,7 @@ from kernelbench.jobs import Engine, Job, Settings
 from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
 from kernelbench.rows import ResultFile, Row, Status
-
-SLACK = 0.01
-"""Speedups of two runs agree where their intervals lie apart by no more than this share.
-
-Of 250 copies of the references, judged on two H200s, 248 had intervals that meet, and none lay 0.1 % apart
-(`rerun_intervals_apart_worst` in `benchmarks/results/evaluator-H200.json`); the rest is for other hosts.
-"""
+from kernelbench.scores import intervals_apart, published_interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,16 +83,10 @@ def difference(before: Row, after: Row) -> str:
         return "the problem is not the one that was judged"
     if before.is_correct != after.is_correct:
         return f"was {before.status}, is {after.status}"
-    if before.speedup_ci95 is None or after.speedup_ci95 is None or not before.is_correct:
-        return ""
-    if intervals_apart(before.speedup_ci95, after.speedup_ci95) > SLACK:
+    one, other = published_interval(before.speedup_ci95), published_interval(after.speedup_ci95)
+    if before.is_correct and one and other and intervals_apart(one, other) > 0:
         return f"speedup was {before.speedup:.3f}, is {after.speedup:.3f}"
     return ""
-
-
-def intervals_apart(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """Give the share by which two intervals of speedups lie apart; 0 where they meet."""
-    return max(one[0] / other[1], other[0] / one[1], 1.0) - 1.0
 
 
 def structure_sha256(source: str) -> str:

@@ -96,14 +96,11 @@ def _pair(key: KernelKey, a: Sample | None, b: Sample | None, alike: Alike) -> P
     ratio, clear = None, False
     if alike.sizes and a and b and a.speedup and b.speedup:
         ratio = b.speedup / a.speedup
-        clear = _apart(a.speedup_ci95, b.speedup_ci95)
+        one, other = a.speedup_ci95, b.speedup_ci95
+        clear = one is not None and other is not None and scores.intervals_apart(one, other) > 0
     elif alike.machines and a and b and a.runtime_ms and b.runtime_ms:
         ratio = a.runtime_ms / b.runtime_ms
     return Pair(key=key, a=a, b=b, ratio=ratio, clear=clear)
-
-
-def _apart(a: tuple[float, float] | None, b: tuple[float, float] | None) -> bool:
-    return a is not None and b is not None and (a[1] < b[0] or b[1] < a[0])
 
 
 def _correct(sample: Sample | None) -> bool:

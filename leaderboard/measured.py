@@ -17,6 +17,7 @@ from kernelbench.figures import gpu_model
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
 from kernelbench.rows import Row, Sizes, Status
+from kernelbench.scores import published_interval
 
 from leaderboard.store import StoreError, parse_result, read_strictly
 
@@ -105,7 +106,7 @@ def _from_row(row: Row) -> Sample:
         correct=row.is_correct,
         runtime_ms=row.runtime_ms.mean if row.runtime_ms and row.is_correct else None,
         speedup=row.speedup if row.is_correct else None,
-        speedup_ci95=row.speedup_ci95 if row.is_correct else None,
+        speedup_ci95=published_interval(row.speedup_ci95) if row.is_correct else None,
     )
 
 
@@ -140,7 +141,7 @@ def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
         correct=correct,
         runtime_ms=runtime if correct and runtime > 0 else None,
         speedup=_speedup(speedup, reference, runtime) if correct else None,
-        speedup_ci95=(low, high) if correct and interval else None,
+        speedup_ci95=published_interval((low, high)) if correct and interval else None,
     )
 
 

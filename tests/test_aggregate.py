@@ -141,6 +141,14 @@ def test_a_threshold_inside_an_interval_is_counted_as_straddling():
     assert overall.straddling == {1.0: 1, 1.5: 0, 2.0: 0}
 
 
+def test_a_threshold_where_another_gpu_may_put_the_kernel_is_counted_as_straddling():
+    near, far = 1.5 * 1.02 * 1.02, 1.5 * 1.02 * 1.03
+    overall = standings(("a", {key(1, 1): f"# speedup {near}\n", key(1, 2): f"# speedup {far}\n"}, {}))[
+        "a"
+    ].overall
+    assert overall.straddling[1.5] == 1
+
+
 def test_entries_are_ranked_by_deployed_speedup_and_equals_share_a_rank():
     board = standings(("slow", whole(1.2), {}), ("fast", whole(1.5), {}), ("twin", whole(1.5), {}))
     assert {entry: standing.rank for entry, standing in board.items()} == {"fast": 1, "twin": 1, "slow": 3}

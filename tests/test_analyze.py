@@ -299,6 +299,12 @@ def test_intervals_lie_apart_whichever_run_is_faster(tmp_path):
     assert [True, True] == [compare(*runs).pairs[0].clear for runs in ((fast, slow), (slow, fast))]
 
 
+def test_a_difference_that_another_gpu_may_make_is_not_clear(tmp_path):
+    runs = {s: result_file(tmp_path / f"{s}.json", [row(KernelKey(1, 1), s)]) for s in (1.0, 1.04, 1.08)}
+    one, near, far = (read_measured(path) for path in runs.values())
+    assert [False, True] == [compare(one, other).pairs[0].clear for other in (near, far)]
+
+
 def test_a_run_compared_with_itself_differs_nowhere(tmp_path):
     measured = read_measured(result_file(tmp_path / "a.json"))
     comparison = compare(measured, measured)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kernelbench.keys import KernelKey
 from kernelbench.rows import ResultFile, Row, Status
+from kernelbench.scores import published_interval
 
 from leaderboard.render import numbers, places
 from leaderboard.standings import Board, Standing
@@ -103,7 +104,7 @@ def kernel_line(row: Row, entry: str, floors: Mapping[str, float]) -> KernelLine
         entry,
         row.status,
         row.speedup,
-        row.speedup_ci95,
+        published_interval(row.speedup_ci95),
         runtime,
         row.reference_ms.median if row.reference_ms else None,
         floor / runtime if floor and runtime else None,

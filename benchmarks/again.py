@@ -1,0 +1,143 @@
+"""Measure how far a kernel's speedup moves when it is judged again, which published intervals have to hold.
+
+    python benchmarks/again.py --judged BEFORE.json AFTER.json … --audits AUDIT.json …
+
+A pair of result files holds the same kernels, judged twice; kernels that one of them lacks are left out.
+Audits are what `kbl audit --out` wrote. Prints the figures of both and writes
+`benchmarks/results/again-<gpu>.json`, with every pair that they come from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
+
+import numpy as np  # noqa: E402
+from kernelbench import scores  # noqa: E402
+from kernelbench.rows import ResultFile, Row  # noqa: E402
+
+from leaderboard.store import read_result, write_atomically  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results"
+Pair = tuple[str, Row, Row]
+"""The entry, or the audit's file, and a kernel's two rows."""
+
+
+def main() -> int:
+    """Read both kinds of pairs, print their figures and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--judged", type=Path, nargs=2, action="append", required=True, metavar=("BEFORE", "AFTER")
+    )
+    parser.add_argument("--audits", type=Path, nargs="+", default=[], metavar="AUDIT")
+    asked = parser.parse_args()
+    runs = [(read_result(before), read_result(after)) for before, after in asked.judged]
+    judged = [pair for before, after in runs for pair in judged_pairs(before, after)]
+    audited = [pair for path in asked.audits for pair in audited_pairs(path)]
+    report = {
+        "gpu": runs[0][0].board,
+        "judged_again": figures(judged),
+        "audited": figures(audited),
+        "judged_pairs": [facts(pair) for pair in judged],
+        "audited_pairs": [facts(pair) for pair in audited],
+    }
+    write_atomically(RESULTS / f"again-{report['gpu']}.json", dump(report))
+    for name in ("judged_again", "audited"):
+        sys.stdout.write(f"{name}: {json.dumps(report[name], indent=1)}\n")
+    return 0
+
+
+def judged_pairs(before: ResultFile, after: ResultFile) -> list[Pair]:
+    """Give the kernels that both runs timed; raise ValueError where they are not the same kernels."""
+    known = {row.key: row for row in before.rows}
+    pairs = [(before.entry, known[row.key], row) for row in after.rows if row.key in known]
+    return [_of_one_kernel(pair) for pair in pairs if _is_timed(pair)]
+
+
+def audited_pairs(path: Path) -> list[Pair]:
+    """Give the kernels that an audit timed as their recorded rows had been."""
+    found = json.loads(path.read_text("utf-8"))
+    pairs = [(path.stem, Row.from_json(each["before"]), Row.from_json(each["after"])) for each in found]
+    return [_of_one_kernel(pair) for pair in pairs if _is_timed(pair)]
+
+
+def figures(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Say how speedups moved, and what intervals say of it: those of the rounds, and as they are published.
+
+    `beyond` is how far the second speedup lies outside of the first row's interval, as a share of its bound.
+    """
+    moved = [abs(after.speedup / before.speedup - 1) for _, before, after in pairs]
+    beyond = sorted(_beyond(before.speedup_ci95, after.speedup) for _, before, after in pairs)
+    of_95 = beyond[math.ceil(0.95 * len(beyond)) - 1] if beyond else None
+    return {
+        "kernels": len(pairs),
+        "moved_median": float(np.median(moved)) if moved else None,
+        "moved_worst": max(moved, default=None),
+        "rounds_hold": sum(share == 0 for share in beyond),
+        "rounds_meet": sum(_apart(before, after, published=False) == 0 for _, before, after in pairs),
+        "beyond_of_95_percent": of_95,
+        "published_hold": sum(share <= scores.ELSEWHERE_SHARE for share in beyond),
+        "published_meet": sum(_apart(before, after, published=True) == 0 for _, before, after in pairs),
+    }
+
+
+def facts(pair: Pair) -> dict[str, Any]:
+    """What a figure needs of a kernel's two rows."""
+    entry, before, after = pair
+    return {"entry": entry, "key": str(before.key), "before": _timed(before), "after": _timed(after)}
+
+
+def dump(report: dict[str, Any]) -> str:
+    """The report as JSON, one pair a line."""
+    lists = [name for name in report if name.endswith("_pairs")]
+    head = json.dumps({name: value for name, value in report.items() if name not in lists}, indent=1)
+    bodies = [",\n".join(f"  {json.dumps(pair)}" for pair in report[name]) for name in lists]
+    lines = [f' "{name}": [\n{body}\n ]' for name, body in zip(lists, bodies, strict=True)]
+    return head[:-2] + ",\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _of_one_kernel(pair: Pair) -> Pair:
+    entry, before, after = pair
+    for name in ("kernel_sha256", "problem_sha256", "evaluator_sha256"):
+        if getattr(before, name) != getattr(after, name):
+            raise ValueError(f"{entry} {before.key}: the two rows have another {name}")
+    return pair
+
+
+def _is_timed(pair: Pair) -> bool:
+    return all(row.is_correct and row.speedup is not None for row in pair[1:])
+
+
+def _timed(row: Row) -> dict[str, Any]:
+    return {
+        "speedup": row.speedup,
+        "speedup_ci95": row.speedup_ci95,
+        "runtime_ms": row.runtime_ms.median if row.runtime_ms else None,
+        "reference_ms": row.reference_ms.median if row.reference_ms else None,
+        "finished_at": row.finished_at,
+    }
+
+
+def _beyond(interval: scores.Interval | None, speedup: float | None) -> float:
+    low, high = interval or (0.0, math.inf)
+    value = speedup or math.nan
+    return max(1 - value / low, value / high - 1, 0.0)
+
+
+def _apart(before: Row, after: Row, *, published: bool) -> float:
+    one, other = before.speedup_ci95, after.speedup_ci95
+    if published:
+        one, other = scores.published_interval(one), scores.published_interval(other)
+    return scores.intervals_apart(one, other) if one and other else math.inf
+
+
+if __name__ == "__main__":
+    sys.exit(main())
