@@ -174,6 +174,15 @@ def test_the_curve_reads_what_the_records_say_at_every_p(page: Any, site: str) -
     until(page, f"document.querySelector('#curve .keys small').textContent.startsWith('{fast} of 250')")
 
 
+def test_the_curve_counts_at_the_very_speedup_that_it_shows(page: Any, site: str) -> None:
+    board(page, site)
+    counted = page.evaluate(
+        "import('../assets/curve.js').then((m) => [...Array(1001).keys()].map((at) => m.fromSlider(at)))"
+    )
+    assert counted == [round(p, 2) for p in counted]
+    assert {0.25, 1.0, 16.0} <= set(counted)
+
+
 def test_chosen_entries_are_drawn_and_lead_to_their_comparison(page: Any, site: str) -> None:
     board(page, site)
     boxes = page.locator("#standings .pick input")
