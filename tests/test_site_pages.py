@@ -371,6 +371,28 @@ def test_a_tenth_evaluation_stands_after_the_ninth(copy: Path) -> None:
     assert places in (sorted(places), sorted(places, reverse=True))
 
 
+def test_a_record_has_the_day_on_which_its_kernel_was_first_correct(copy: Path) -> None:
+    recorded = copy / "data/results/H200/hostile.json"
+    result = json.loads(recorded.read_text())
+    kept, changed = [row for row in result["rows"] if row["status"] == "correct" and row["speedup"] > 1][:2]
+    changed |= {"speedup": 99.0, "speedup_ci95": [98.0, 99.9]}
+    earlier = copy / "data/history/H200/hostile/1.json"
+    earlier.parent.mkdir(parents=True)
+    recorded.write_text(json.dumps(result | {"revision": 2, "reason": "judged again."}))
+    slower = kept | {"speedup": 1.1, "speedup_ci95": [1.05, 1.15]}
+    of_old = [slower, changed | {"kernel_sha256": "f" * 64}]
+    earlier.write_text(json.dumps(result | {"rows": of_old, "finished_at": "2024-02-29T00:00:00Z"}))
+    build_site(sitehouse.read(copy), copy / "out")
+    found = json.loads((copy / "out/api/v1/boards/H200.records.json").read_text())["records"]
+    dates = {item["problem"]: (item["date"], item["speedup"]) for item in found if item["entry"] == "hostile"}
+    assert dates[problem_of(kept)] == ("2024-02-29", kept["speedup"])
+    assert dates[problem_of(changed)][0] == result["finished_at"][:10]
+
+
+def problem_of(row: dict[str, str]) -> str:
+    return "_".join(row["key"].split("_")[1:4:2])
+
+
 def test_only_what_is_faster_beyond_doubt_is_shaded_in_the_matrix(copy: Path) -> None:
     path = copy / "data/results/H200/hostile.json"
     result = json.loads(path.read_text())

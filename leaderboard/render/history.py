@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from leaderboard.render import charts, places
+from kernelbench.keys import KernelKey
+
+from leaderboard.render import charts, numbers, places
 from leaderboard.render.boards import counts
 from leaderboard.render.lines import EntryLine, KernelLine
 from leaderboard.render.site import BoardView, Site
@@ -16,6 +19,9 @@ CHART = (720.0, 220.0)
 CHART_LEFT = 48.0
 CHART_BOTTOM = 190.0
 CHART_TOP = 14.0
+
+Arrival = tuple[str, EntryLine, KernelLine]
+"""When a kernel was first found correct, by which entry, and what it is."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ def write_matrix(site: Site, view: BoardView) -> None:
 
 def write_records(site: Site, view: BoardView) -> None:
     """Write the page of records over time."""
-    found = records(view)
+    found = records(site, view)
     progress = progress_of(view, found)
     site.page(
         places.records_page(view.name),
@@ -92,27 +98,38 @@ def write_records(site: Site, view: BoardView) -> None:
     )
 
 
-def records(view: BoardView) -> list[Record]:
-    """Give every kernel that was the fastest of its problem when its evaluation ended, oldest first."""
+def records(site: Site, view: BoardView) -> list[Record]:
+    """Give every kernel that was the fastest of its problem when it was first found correct, oldest first.
+
+    Speedups are the latest, of all kernels.
+    """
     best: dict[str, KernelLine] = {}
     found: list[Record] = []
-    for entry in sorted(
-        view.entries, key=lambda line: (line.standing.result.finished_at, line.standing.entry)
-    ):
+    for finished_at, entry, line in sorted(_arrivals(site, view), key=_by_arrival):
+        before = best.get(line.problem)
+        if before and (line.speedup or 0) <= (before.speedup or 0):
+            continue
+        best[line.problem] = line
+        holder = view.names[before.entry] if before else None
+        found.append(Record(numbers.date(finished_at), line, before, entry, holder))
+    return found
+
+
+def _arrivals(site: Site, view: BoardView) -> Iterator[Arrival]:
+    """Give the kernels that beat PyTorch, with the end of the first evaluation that found them correct."""
+    for entry in view.entries:
         if entry.standing.kind == "baseline":
             continue
-        for line in view.by_entry[entry.standing.entry]:
-            before = best.get(line.problem)
-            if (
-                not line.is_correct
-                or not line.speedup
-                or line.speedup <= (before.speedup or 0 if before else 1.0)
-            ):
-                continue
-            best[line.problem] = line
-            holder = view.names[before.entry] if before else None
-            found.append(Record(entry.date, line, before, entry, holder))
-    return found
+        result = entry.standing.result
+        first_correct = site.data.first_correct.get((view.name, result.entry), {})
+        for line in view.by_entry[result.entry]:
+            if line.is_correct and line.speedup and line.speedup > 1:
+                yield first_correct.get((line.key, line.kernel_sha256), result.finished_at), entry, line
+
+
+def _by_arrival(arrival: Arrival) -> tuple[str, str, KernelKey]:
+    finished_at, entry, line = arrival
+    return finished_at, entry.standing.entry, line.key
 
 
 def progress_of(view: BoardView, found: list[Record]) -> list[Progress]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kernelbench.keys import KernelKey
 from kernelbench.problems import Problem
 
 from leaderboard.render.lines import KernelLine
@@ -40,6 +41,10 @@ class Revision:
     evaluator_version: str
     correct: int
     deployed_speedup: float | None = None
+
+
+History = Mapping[tuple[str, str], Sequence[Revision]]
+FirstCorrect = Mapping[tuple[str, str], Mapping[tuple[KernelKey, str], str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +83,10 @@ class SiteData:
     `lines` maps (board, entry) to what tables show of its rows, in their order; the results that standings
     hold may be without rows.
     `evaluators` maps (board, entry) to the evaluators' digests, with how many rows each judged.
-    `history` maps (board, entry) to evaluations, oldest first; `baselines` and `floors` map a GPU to problem
-    (`"1_23"`) to times; floors are the least milliseconds that the hardware needs. `certified` names the
-    problems that every trivial answer was tried on and failed.
+    `history` maps (board, entry) to evaluations, oldest first, and `first_correct` to its kernels (key and
+    digest of the source) with the end of the first evaluation that found them correct.
+    `baselines` and `floors` map a GPU to problem (`"1_23"`) to times; floors are the least milliseconds that
+    the hardware needs. `certified` names the problems that every trivial answer was tried on and failed.
     """
 
     boards: tuple[Board, ...]
@@ -89,7 +95,8 @@ class SiteData:
     config: SiteConfig = SiteConfig()
     lines: Mapping[tuple[str, str], Sequence[KernelLine]] = field(default_factory=dict)
     evaluators: Mapping[tuple[str, str], Counter[str]] = field(default_factory=dict)
-    history: Mapping[tuple[str, str], Sequence[Revision]] = field(default_factory=dict)
+    history: History = field(default_factory=dict)
+    first_correct: FirstCorrect = field(default_factory=dict)
     baselines: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
     floors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     certified: frozenset[str] = frozenset()

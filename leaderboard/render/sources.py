@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from kernelbench import figures
+from kernelbench.keys import KernelKey
 from kernelbench.problems import DEFAULT_ROOT, Problem, ProblemSet
 from kernelbench.rows import ResultFile
 
@@ -20,7 +21,7 @@ from leaderboard import store
 from leaderboard.aggregate import rank
 from leaderboard.baselines import read_baseline
 from leaderboard.boards import CERTIFICATES, read_certificates
-from leaderboard.render.model import Baseline, Notice, Revision, SiteConfig, SiteData
+from leaderboard.render.model import Baseline, FirstCorrect, History, Notice, Revision, SiteConfig, SiteData
 from leaderboard.render.published import read_published
 from leaderboard.render.readings import EntryReader, Reading
 from leaderboard.render.workers import spread, without_collection
@@ -87,6 +88,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         for reading in readings
         if reading.shown != reading.path
     }
+    history, first_correct = _read_history(places.data, boards)
     return SiteData(
         boards=boards,
         problems=problems,
@@ -96,7 +98,8 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         evaluators={
             (reading.path.parent.name, reading.path.stem): reading.evaluators for reading in readings
         },
-        history=_read_history(places.data, boards),
+        history=history,
+        first_correct=first_correct,
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
         floors=floors,
         certified=_read_certified(places.certificates),
@@ -120,16 +123,22 @@ def _floors(gpu: str, problems: Iterable[Problem]) -> dict[str, float]:
     return {problem: floor for problem, floor in found.items() if floor}
 
 
-def _read_history(data: Path, boards: Iterable[Board]) -> dict[tuple[str, str], list[Revision]]:
+def _read_history(data: Path, boards: Iterable[Board]) -> tuple[History, FirstCorrect]:
     history: dict[tuple[str, str], list[Revision]] = {}
+    first_correct: dict[tuple[str, str], dict[tuple[KernelKey, str], str]] = {}
     for board in boards:
         for standing in board.standings:
             folder = store.history_path(data, board.name, standing.entry, 0).parent
             files = {int(path.stem): path for path in folder.glob("*.json") if path.stem.isdecimal()}
             earlier = [files[number] for number in sorted(files) if number < standing.result.revision]
-            if earlier:
-                history[board.name, standing.entry] = [_revision(store.read_result(path)) for path in earlier]
-    return history
+            place = board.name, standing.entry
+            for result in map(store.read_result, earlier):
+                history.setdefault(place, []).append(_revision(result))
+                dates = first_correct.setdefault(place, {})
+                for row in result.rows:
+                    if row.is_correct:
+                        dates.setdefault((row.key, row.kernel_sha256), result.finished_at)
+    return history, first_correct
 
 
 def _revision(result: ResultFile) -> Revision:
