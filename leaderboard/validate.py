@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelbench.keys import KernelKey
+
 from leaderboard.checks import fields, file, kernels
 from leaderboard.checks.document import MAX_FILE_BYTES, Check, Document, Spot
 from leaderboard.json_positions import line_and_column
@@ -56,7 +58,8 @@ class Mistake:
 class Report:
     """What `validate` says of one file: its mistakes by position (none: it is fine), how many more there are.
 
-    `unreadable` says that the machine, not the author, stood in the way.
+    `unreadable` says that the machine, not the author, stood in the way. `unscored` are problems such as 1/19
+    that have samples but no sample 0, which alone is scored: no mistake, but rarely meant.
     """
 
     path: Path
@@ -65,6 +68,7 @@ class Report:
     unreadable: bool = False
     sha256: str = ""
     kernels: int = 0
+    unscored: tuple[str, ...] = ()
 
     @property
     def is_fine(self) -> bool:
@@ -129,7 +133,15 @@ def _report(document: Document, path: Path, found: list[tuple[Spot, str]]) -> Re
         more=max(0, len(found) - MAX_SHOWN),
         sha256=hashlib.sha256(document.raw).hexdigest(),
         kernels=0 if found else len(document.kernels),
+        unscored=() if found else _unscored(document),
     )
+
+
+def _unscored(document: Document) -> tuple[str, ...]:
+    keys = sorted(map(KernelKey.parse, document.kernels))
+    scored = {(key.level, key.problem_id) for key in keys if key.sample == 0}
+    rest = dict.fromkeys((key.level, key.problem_id) for key in keys)
+    return tuple(f"{level}/{problem_id}" for level, problem_id in rest if (level, problem_id) not in scored)
 
 
 def _mistake(text: str, spot: Spot, rule: str) -> Mistake:

@@ -85,6 +85,18 @@ def test_a_folder_is_checked_to_the_end_whatever_its_first_file_is(tmp_path: Pat
     assert "1 of 5 submissions fine; 4 mistakes to mend" == done.stdout.splitlines()[-1]
 
 
+def test_samples_without_the_one_that_is_scored_are_pointed_out(tmp_path: Path) -> None:
+    source = next(iter(FINE["kernels"].values()))
+    keys = ("level_1_problem_19_sample_1", "level_1_problem_20_sample_0", "level_1_problem_20_sample_1")
+    path = write(tmp_path / "e.json", FINE | {"kernels": dict.fromkeys(keys, source)})
+
+    done = kbl_validate(path)
+
+    assert 0 == done.returncode
+    assert "    note: 1/19 has samples but no sample 0, which alone is scored" in done.stdout
+    assert "1/20" not in done.stdout
+
+
 def test_a_missing_file_gives_status_two_and_the_others_are_still_checked(tmp_path: Path) -> None:
     fine = write(tmp_path / "fine.json", FINE)
 

@@ -14,6 +14,8 @@ import typer
 from leaderboard.inert import annotation
 from leaderboard.validate import Report
 
+SHOWN_UNSCORED = 10
+
 
 class Format(StrEnum):
     """How reports are printed."""
@@ -69,6 +71,16 @@ def _lines(report: Report, output: Format) -> Iterator[str]:
         yield f"{path}: and {report.more} more mistakes"
     if report.is_fine and output is Format.TEXT:
         yield f"{path}: fine, {_count(report.kernels, 'kernel')}"
+    if report.unscored:
+        note = _unscored(report.unscored)
+        is_text = output is Format.TEXT
+        yield f"    note: {note}" if is_text else annotation("warning", note, file=path, title="unscored")
+
+
+def _unscored(problems: Sequence[str]) -> str:
+    named = ", ".join(problems[:SHOWN_UNSCORED]) + (", …" if len(problems) > SHOWN_UNSCORED else "")
+    have = "has" if len(problems) == 1 else "have"
+    return f"{named} {have} samples but no sample 0, which alone is scored; others serve pass@k"
 
 
 def _as_json(reports: Sequence[Report]) -> str:
