@@ -53,6 +53,15 @@ class Measured:
         return sorted({key.level for key in self.samples})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """Milliseconds by problem; on which hardware and at which sizes, where the file says so."""
+
+    ms: Mapping[ProblemKey, float]
+    hardware: str = ""
+    sizes: str = ""
+
+
 def read_measured(path: Path) -> Measured:
     """Read a result file, a run folder, or an `eval_results.json`; raise StoreError for anything else.
 
@@ -69,8 +78,8 @@ def read_measured(path: Path) -> Measured:
     return Measured(name=result.entry, hardware=result.gpu, sizes=result.sizes, samples=samples)
 
 
-def read_times(text: str, problem_set: ProblemSet) -> dict[ProblemKey, float]:
-    """Read milliseconds by problem from a baseline of ours (`FILE:eager`, `FILE:compiled`) or a timing file.
+def read_times(text: str, problem_set: ProblemSet) -> Times:
+    """Read times from a baseline of ours (`FILE:eager`, `FILE:compiled`) or a timing file.
 
     A KernelBench timing file has one mode, and takes none. Raises StoreError where the file is neither.
     """
@@ -85,17 +94,18 @@ def read_times(text: str, problem_set: ProblemSet) -> dict[ProblemKey, float]:
     for level in (1, 2, 3, 4):
         names = {i: problem_set.load(level, i).name for i in problem_set.ids(level)}
         found |= {(level, i): mean for i, mean in baseline_means(data, level, names).items()}
-    return found
+    return Times(ms=found)
 
 
-def _from_baseline(path: Path, data: Mapping[str, Any], mode: str) -> dict[ProblemKey, float]:
+def _from_baseline(path: Path, data: Mapping[str, Any], mode: str) -> Times:
     try:
-        problems = BaselineFile.from_json(data).problems
+        baseline = BaselineFile.from_json(data)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{path}: not a baseline file: {error}") from error
-    timed = {name: getattr(modes, mode) for name, modes in problems.items()}
+    timed = {name: getattr(modes, mode) for name, modes in baseline.problems.items()}
     keys = {name: (int(name.split("_")[0]), int(name.split("_")[1])) for name in timed}
-    return {keys[name]: timing.typical for name, timing in timed.items() if timing is not None}
+    found = {keys[name]: timing.typical for name, timing in timed.items() if timing is not None}
+    return Times(ms=found, hardware=baseline.gpu, sizes=baseline.sizes)
 
 
 def _from_row(row: Row) -> Sample:

@@ -170,8 +170,27 @@ def test_a_baseline_of_ours_is_another_reference_too(tmp_path, problem_set):
         problems={"1_1": ProblemBaseline(eager=times, compiled=None)},
     )
     (tmp_path / "H200.json").write_text(dump_baseline(baseline))
-    assert {(1, 1): 5.5} == read_times(str(tmp_path / "H200.json"), problem_set)
-    assert {} == read_times(f"{tmp_path / 'H200.json'}:compiled", problem_set)
+    assert {(1, 1): 5.5} == read_times(str(tmp_path / "H200.json"), problem_set).ms
+    assert {} == read_times(f"{tmp_path / 'H200.json'}:compiled", problem_set).ms
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"gpu": "H100"}, "--against eager: times of H100, but mine was measured on H200"),
+        ({"sizes": "reduced"}, "--against eager: times at reduced sizes, but mine ran at full sizes"),
+    ],
+)
+def test_times_of_another_gpu_or_at_other_sizes_are_refused(tmp_path, other, says):
+    times = BaselineTiming(mean=6.0, std=0.0, min=5.0, max=7.0, n=9, median=5.5)
+    facts = {"gpu": "H200", "source": "test", "measured_here": True, "environment": HERE}
+    problems = {"1_1": ProblemBaseline(eager=times, compiled=None)}
+    (tmp_path / "times.json").write_text(dump_baseline(BaselineFile(**facts | other, problems=problems)))
+    done = kbl(
+        "analyze", result_file(tmp_path / "mine.json"), "--against", f"eager={tmp_path / 'times.json'}"
+    )
+    assert 1 == done.returncode
+    assert says in done.stderr
 
 
 def test_figures_come_as_a_table_as_csv_and_as_a_picture(tmp_path):

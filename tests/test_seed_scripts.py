@@ -55,10 +55,11 @@ def test_the_walk_through_command_by_command(tmp_path, repository):
         assert 0 == done.returncode, done.stderr + done.stdout
         done = script(
             *(repository, tmp_path, "benchmark_eval_analysis"),
-            *(f"run_name=run_level{level}", f"level={level}", "hardware=CPU", "baseline=measured"),
+            *(f"run_name=run_level{level}", f"level={level}", "hardware=laptop", "baseline=measured"),
             f"output_file=analysis_level{level}.json",
         )
         assert 0 == done.returncode, done.stderr
+        assert f"run_level{level}, level {level}, laptop (judged on CPU)" in done.stdout
     results = json.loads((tmp_path / "runs/run_level1/eval_results.json").read_text())
     firsts = {problem: items[0] for problem, items in results.items()}
     assert {"19": "(5 / 5)", "20": "(5 / 5)"} == {

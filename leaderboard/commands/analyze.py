@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from leaderboard.analyze import Question
     from leaderboard.compare import Comparison, Pair
-    from leaderboard.measured import Measured
+    from leaderboard.measured import Measured, Times
 
 
 class Format(StrEnum):
@@ -62,13 +62,15 @@ def analyze_command(
 
     try:
         problem_set = ProblemSet(problems or DEFAULT_ROOT)
+        measured = read_measured(source)
+        times = {name: read_times(text, problem_set) for name, text in _named(against or []).items()}
+        _require_alike(measured, times)
         question = Question(
-            references={n: read_times(text, problem_set) for n, text in _named(against or []).items()},
+            references={name: each.ms for name, each in times.items()},
             thresholds=sorted(threshold) if threshold else DEFAULT_THRESHOLDS,
             pass_at=k or [1],
             by_category=categories,
         )
-        measured = read_measured(source)
         _require_answers(measured, question)
         lines = [figures.flat() for figures in analyze(measured, problem_set, question)]
         if plot:
@@ -104,6 +106,21 @@ def compare_command(
     else:
         lines = [_pair_row(pair) for pair in comparison.pairs[: top or None]]
     typer.echo(_shown(lines, output, facts), nl=output is not Format.CSV)
+
+
+def _require_alike(measured: Measured, references: Mapping[str, Times]) -> None:
+    """Raise ValueError where times are of another GPU or of other sizes than the run."""
+    for name, times in references.items():
+        if times.hardware and measured.hardware and times.hardware != measured.hardware:
+            raise ValueError(
+                f"--against {name}: times of {times.hardware}, but {measured.name} was measured on "
+                f"{measured.hardware}; kbl baseline measures there"
+            )
+        if times.sizes and times.sizes != measured.sizes:
+            raise ValueError(
+                f"--against {name}: times at {times.sizes} sizes, but {measured.name} ran at "
+                f"{measured.sizes} sizes"
+            )
 
 
 def _require_answers(measured: Measured, question: Question) -> None:
