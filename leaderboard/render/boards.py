@@ -112,7 +112,7 @@ def _table_entry(line: EntryLine) -> dict[str, Any]:
         "date": line.date,
         "backend": line.backend,
         "precision": line.precision,
-        "ci": [numbers.rounded(bound, 4) for bound in standing.deployed_ci95],
+        "ci": [numbers.rounded(bound) for bound in standing.deployed_ci95],
         "all": _figures(standing.overall),
         **{f"l{level}": _figures(scores) for level, scores in sorted(standing.levels.items())},
     }
@@ -120,10 +120,10 @@ def _table_entry(line: EntryLine) -> dict[str, Any]:
 
 def _figures(scores: Scores) -> list[float | int | None]:
     return [
-        numbers.rounded(scores.deployed_speedup, 4),
-        numbers.rounded(scores.geomean_speedup, 4),
+        numbers.rounded(scores.deployed_speedup),
+        numbers.rounded(scores.geomean_speedup),
         scores.geomean_n,
-        *(numbers.rounded(scores.fast[p], 4) for p in THRESHOLDS),
+        *(numbers.rounded(scores.fast[p]) for p in THRESHOLDS),
         *(scores.straddling[p] for p in THRESHOLDS),
         scores.correct,
         scores.problems,

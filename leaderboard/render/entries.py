@@ -171,15 +171,15 @@ def scores_data(scores: Scores) -> dict[str, Any]:
 
 def kernel_data(line: KernelLine, *, counted: bool) -> dict[str, Any]:
     """Give one kernel's line as JSON, without the fields that say nothing."""
-    interval = None if line.interval is None else [numbers.rounded(bound, 5) for bound in line.interval]
+    interval = None if line.interval is None else [numbers.rounded(bound) for bound in line.interval]
     values: dict[str, Any] = {
         "key": str(line.key),
         "status": line.status.value,
-        "speedup": numbers.rounded(line.speedup, 5),
+        "speedup": numbers.rounded(line.speedup),
         "speedup_ci95": interval,
-        "runtime_ms": numbers.rounded(line.runtime_ms, 5),
-        "reference_ms": numbers.rounded(line.reference_ms, 5),
-        "floor_share": numbers.rounded(line.floor_share, 4),
+        "runtime_ms": numbers.rounded(line.runtime_ms),
+        "reference_ms": numbers.rounded(line.reference_ms),
+        "floor_share": numbers.rounded(line.floor_share),
         "labels": list(line.labels),
         "failure": line.message,
         "kernel_sha256": line.kernel_sha256,

@@ -88,11 +88,14 @@ def plain(text: object, limit: int = 200) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def rounded(value: float | None, digits: int = 6) -> float | None:
-    """Round to significant digits, for compact JSON; None for what JSON cannot hold."""
+def rounded(value: float | None) -> float | None:
+    """Round to six significant digits, for compact JSON; None for what JSON cannot hold.
+
+    Pages show three. Of figures that scripts round once more, one in two thousand is another than the page's.
+    """
     if value is None or not math.isfinite(value):
         return None
-    return float("%.*g" % (digits, value))  # noqa: UP031 -- millions of calls, and half as fast otherwise
+    return float("%.6g" % value)  # noqa: UP031 -- millions of calls, and half as fast otherwise
 
 
 def _digits(value: float) -> str:

@@ -138,9 +138,9 @@ def problem_data(result: Results, item: Problem) -> dict[str, Any]:
         "problem": f"{item.level}_{item.problem_id}",
         "name": item.name,
         "problem_sha256": item.sha256,
-        "eager_ms": numbers.rounded(result.baseline.eager_ms, 5),
-        "compiled_ms": numbers.rounded(result.baseline.compiled_ms, 5),
-        "floor_ms": numbers.rounded(result.floor_ms, 5),
+        "eager_ms": numbers.rounded(result.baseline.eager_ms),
+        "compiled_ms": numbers.rounded(result.baseline.compiled_ms),
+        "floor_ms": numbers.rounded(result.floor_ms),
         "unranked_because": result.unranked_because,
         "kernels": [
             {
