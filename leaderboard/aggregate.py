@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from kernelbench import scores
+from kernelbench.compat import is_compiled
 from kernelbench.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey
 from kernelbench.rows import ResultFile, Row, Status
 
@@ -23,8 +24,6 @@ PASS_AT = (1, 5, 10, 20, 50, 100)
 
 _Problem = tuple[int, int]
 """A problem's level and number."""
-
-_NOT_COMPILED = (Status.COMPILE_ERROR, Status.INFRA_ERROR)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +157,7 @@ def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str
     problems = sum(PROBLEM_COUNTS[level] for level in levels)
     rows = [row for level in levels for row in entry.first[level]]
     correct = [row for row in rows if row is not None and row.is_correct]
-    compiled = sum(row is not None and row.status not in _NOT_COMPILED for row in rows)
+    compiled = sum(row is not None and is_compiled(row) for row in rows)
     speedups = [row.speedup for row in correct]
     intervals = [scores.published_interval(row.speedup_ci95) for row in correct]
     ranked = _ranked_speedups(entry, levels, certificates)

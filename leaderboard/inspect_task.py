@@ -18,9 +18,10 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageUser
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from kernelbench.compat import is_compiled
 from kernelbench.jobs import Settings
 from kernelbench.problems import ProblemSet, read_sizes
-from kernelbench.rows import Row, Status
+from kernelbench.rows import Row
 
 from leaderboard.evaluate import chosen_device, visible_gpus
 from leaderboard.generate.looking import Looking, asking_again
@@ -30,7 +31,6 @@ from leaderboard.serve.workers import Device, Workers
 
 KERNEL = "kernel"
 POLL_S = 0.1
-_NOT_COMPILED = (Status.COMPILE_ERROR, Status.INFRA_ERROR)
 
 
 @task
@@ -114,7 +114,7 @@ def _score(row: Row | None, p: float, *, answer: str, explanation: str) -> Score
     fast = row is not None and row.is_correct and row.speedup is not None and row.speedup > p
     return Score(
         value={
-            "compiled": float(row is not None and row.status not in _NOT_COMPILED),
+            "compiled": float(row is not None and is_compiled(row)),
             "correct": float(row is not None and row.is_correct),
             f"fast_{p:g}": float(fast),
         },

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from kernelbench.baselines import MODES, BaselineFile
-from kernelbench.compat import RunFolder, baseline_means, read_eval_results
+from kernelbench.compat import RunFolder, baseline_means, is_compiled, read_eval_results
 from kernelbench.figures import gpu_model
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
-from kernelbench.rows import Row, Sizes, Status
+from kernelbench.rows import Row, Sizes
 from kernelbench.scores import published_interval
 
 from leaderboard.store import StoreError, parse_result, read_strictly
@@ -112,7 +112,7 @@ def _from_row(row: Row) -> Sample:
     return Sample(
         key=row.key,
         status=row.status.value,
-        compiled=row.status not in (Status.COMPILE_ERROR, Status.INFRA_ERROR),
+        compiled=is_compiled(row),
         correct=row.is_correct,
         runtime_ms=row.runtime_ms.mean if row.runtime_ms and row.is_correct else None,
         speedup=row.speedup if row.is_correct else None,

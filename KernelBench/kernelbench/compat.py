@@ -97,13 +97,17 @@ def write_text(path: Path, text: str) -> None:
     Path(file.name).replace(path)
 
 
+def is_compiled(row: Row) -> bool:
+    """Whether the kernel was built and loaded, as far as is known; what KernelBench calls `compiled`."""
+    return row.status not in (Status.COMPILE_ERROR, Status.INFRA_ERROR)
+
+
 def execution_result(row: Row, environment: Environment | None = None) -> dict[str, Any]:
     """Give a row as one item of `eval_results.json`; -1 stands where KernelBench writes -1."""
-    compiled = row.status not in (Status.COMPILE_ERROR, Status.INFRA_ERROR)
     machine = machine_of(environment)
     return {
         "sample_id": row.key.sample,
-        "compiled": compiled,
+        "compiled": is_compiled(row),
         "correctness": row.is_correct,
         "metadata": {**machine, **_metadata(row)},
         "runtime": row.runtime_ms.mean if row.runtime_ms and row.is_correct else -1.0,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernelbench.keys import RANKED_LEVELS
+
 from leaderboard.render import charts, numbers, places
-from leaderboard.render.lines import EntryLine
+from leaderboard.render.lines import EntryLine, is_scored
 from leaderboard.render.site import BoardView, Site
 from leaderboard.standings import THRESHOLDS, Scores, Standing
 
@@ -61,7 +63,7 @@ def board_values(view: BoardView) -> dict[str, Any]:
     levels = sorted({level for line in view.entries for level in line.standing.levels})
     return {
         "levels": levels,
-        "ranked_levels": [level for level in levels if level != 4],
+        "ranked_levels": [level for level in levels if level in RANKED_LEVELS],
         "scale": scale,
         "curves": [curve(view, line) for line in chosen(view)],
         "ticks": charts.curve_ticks(),
@@ -81,7 +83,7 @@ def curve(view: BoardView, line: EntryLine) -> charts.Line:
     speedups = [
         kernel.speedup
         for kernel in view.by_entry[line.standing.entry]
-        if kernel.is_correct and kernel.speedup and kernel.key.level != 4 and kernel.key.sample == 0
+        if kernel.is_correct and kernel.speedup and is_scored(kernel.key)
     ]
     return charts.Line(line.name, line.page, charts.curve_path(speedups, line.standing.overall.problems))
 

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kernelbench.keys import RANKED_LEVELS
 from kernelbench.version import evaluator_sha256
 
 from leaderboard.render import charts, numbers, places
 from leaderboard.render.boards import counts
-from leaderboard.render.lines import STATUS_WORDS, EntryLine, KernelLine
+from leaderboard.render.lines import STATUS_WORDS, EntryLine, KernelLine, is_scored
 from leaderboard.render.model import Revision
 from leaderboard.render.rows import kernel_rows
 from leaderboard.render.site import BoardView, Site, problem_title
@@ -61,7 +60,7 @@ def failures(kernels: Sequence[KernelLine]) -> list[tuple[str, str, int]]:
 
 def waiting(scores: Scores, kernels: Sequence[KernelLine]) -> int:
     """Count the submitted kernels of the ranked levels, first samples alone, that have no row yet."""
-    judged = sum(kernel.key.sample == 0 and kernel.key.level in RANKED_LEVELS for kernel in kernels)
+    judged = sum(is_scored(kernel.key) for kernel in kernels)
     return max(scores.submitted - judged, 0)
 
 

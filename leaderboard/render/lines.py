@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from kernelbench.keys import KernelKey
+from kernelbench.keys import RANKED_LEVELS, KernelKey
 from kernelbench.rows import ResultFile, Row, Status
 from kernelbench.scores import published_interval
 
@@ -90,6 +90,11 @@ def entry_lines(board: Board) -> list[EntryLine]:
     """Give a board's entries in its order."""
     ranks = Counter(standing.rank for standing in board.standings)
     return [_entry_line(board.name, standing, ranks[standing.rank]) for standing in board.standings]
+
+
+def is_scored(key: KernelKey) -> bool:
+    """Whether a kernel counts in an entry's scores: the first sample of a problem of a ranked level."""
+    return key.sample == 0 and key.level in RANKED_LEVELS
 
 
 def kernel_line(row: Row, entry: str, floors: Mapping[str, float]) -> KernelLine:

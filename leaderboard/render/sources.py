@@ -21,6 +21,7 @@ from leaderboard import store
 from leaderboard.aggregate import rank
 from leaderboard.baselines import read_baseline
 from leaderboard.boards import CERTIFICATES, read_certificates
+from leaderboard.render.lines import is_scored
 from leaderboard.render.model import Baseline, FirstCorrect, History, Notice, Revision, SiteConfig, SiteData
 from leaderboard.render.published import read_published
 from leaderboard.render.readings import EntryReader, Reading
@@ -147,7 +148,7 @@ def _revision(result: ResultFile) -> Revision:
         reason=result.reason,
         finished_at=result.finished_at,
         evaluator_version=result.evaluator_version,
-        correct=sum(row.is_correct for row in result.rows if row.key.sample == 0 and row.key.level != 4),
+        correct=sum(row.is_correct for row in result.rows if is_scored(row.key)),
     )
 
 
