@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kernelbench.scores import ELSEWHERE_SHARE
+
 from leaderboard.render.lines import STATUS_WORDS
 from leaderboard.render.site import Site
 
@@ -42,7 +44,7 @@ def write_pages(site: Site) -> None:
         if line.status in ("rejected", "quarantined")
     ]
     meanings = {status: (STATUS_WORDS[status], STATUS_MEANINGS[status.value]) for status in STATUS_WORDS}
-    site.page("method.html", "method.html", labels=LABELS, meanings=meanings)
+    site.page("method.html", "method.html", labels=LABELS, meanings=meanings, wider=ELSEWHERE_SHARE)
     site.page(
         "trust.html",
         "trust.html",
