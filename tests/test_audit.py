@@ -114,10 +114,15 @@ def test_a_row_without_a_counter_example_cannot_be_replayed(recorded):
     assert shown.exit_code == 1 and "no counter-example" in shown.output
 
 
-def test_an_audit_says_which_rows_hold_in_a_fresh_process_with_new_seeds(recorded):
-    audited = run("audit", recorded, "--keys", str(KEYS[1]))
+def test_an_audit_says_which_rows_hold_in_a_fresh_process_with_new_seeds(recorded, tmp_path):
+    out = tmp_path / "audit.json"
+    audited = run("audit", recorded, "--keys", str(KEYS[1]), "--out", str(out))
     assert f"{KEYS[1]}: holds" in audited.output, audited.output
     assert audited.exit_code == 0
+    (found,) = json.loads(out.read_text())
+    before, after = Row.from_json(found["before"]), Row.from_json(found["after"])
+    assert (str(KEYS[1]), "", rejected(KEYS[1])) == (found["key"], found["differs"], before)
+    assert after.evidence and after.evidence["counter_example"] != EXAMPLE
 
 
 def test_a_row_that_does_not_hold_ends_the_audit_with_1(recorded):

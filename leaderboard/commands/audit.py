@@ -66,8 +66,8 @@ def audit_command(
     for finding in audit(recorded, jobs, LocalEngine(), settings):
         findings.append(finding)
         typer.echo(f"{finding.before.key}: {finding.differs or 'holds'}")
-    if out is not None:
-        write_atomically(out, json.dumps([each.to_json() for each in findings], indent=1) + "\n")
+        if out is not None:  # each time, so that an audit that is stopped has told what it found
+            write_atomically(out, json.dumps([each.to_json() for each in findings], indent=1) + "\n")
     held = len(findings) == len(jobs) and not any(each.differs for each in findings)
     typer.echo(f"{sum(not each.differs for each in findings)} of {len(jobs)} rows hold")
     raise typer.Exit(0 if held else 1)
