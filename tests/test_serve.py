@@ -129,7 +129,16 @@ def test_whatever_a_worker_does_each_judgement_gets_a_verdict_that_says_it(progr
     for row in rows:
         assert (Status.INFRA_ERROR, "WorkerLost") == (row.status, row.failure.name)
         assert said in row.failure.message
-    assert "ok" == health["status"]
+    assert ("ok", health["devices"]) == (health["status"], health["failing"])
+
+
+def test_a_device_is_told_as_failing_until_a_process_of_its_ends_well():
+    with serving() as url, JudgeClient(url) as client:
+        assert Status.INFRA_ERROR is client.judge(1, 3, f"# die\n{KERNEL}").status
+        health = client.health()
+        assert health["devices"] == health["failing"]
+        assert client.judge(1, 1, KERNEL).is_correct
+        until(lambda: [] == client.health()["failing"])
 
 
 def test_a_worker_that_never_reads_what_it_is_asked_is_ended(monkeypatch):

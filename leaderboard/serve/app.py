@@ -92,6 +92,7 @@ class Health(BaseModel):
     status: Literal["ok", "degraded"]
     device: str
     devices: list[str]
+    failing: list[str] = Field(description="Devices whose last process left kernels without a verdict.")
     evaluator_version: str
     evaluator_sha256: str
     queued: int
@@ -158,6 +159,7 @@ def _add_health(app: FastAPI, settings: ServerSettings, judgements: Judgements, 
             status="ok" if whole else "degraded",
             device=settings.device,
             devices=[device.name for device in settings.devices],
+            failing=workers.failing(),
             evaluator_version=EVALUATOR_VERSION,
             evaluator_sha256=evaluator_sha256(),
             queued=gauges["queued"],

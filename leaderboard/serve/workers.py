@@ -69,6 +69,7 @@ class Workers:
         self._running: dict[str, tuple[subprocess.Popen[str], Batch]] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._failing: set[str] = set()
         self.deaths = 0
         self._threads = [
             threading.Thread(target=self._serve, args=(device,), name=f"judge-{device.name}", daemon=True)
@@ -94,6 +95,10 @@ class Workers:
         """Count the threads at work."""
         return sum(thread.is_alive() for thread in self._threads)
 
+    def failing(self) -> list[str]:
+        """Name the devices whose last process left kernels without a verdict."""
+        return sorted(self._failing)
+
     def cancelled(self, item: Judgement) -> None:
         """Free the device at once where a cancelled judgement was all that its batch still had to do.
 
@@ -112,7 +117,9 @@ class Workers:
                 return
             left = [item for item in items if not item.is_finished]
             if not left:
+                self._failing.discard(device.name)
                 continue
+            self._failing.add(device.name)
             self.deaths += 1
             for item in [item for item in left if item.attempts >= ATTEMPTS]:
                 self._judgements.finish(item, _lost(item, failure))
