@@ -88,7 +88,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
     census: Annotated[
         bool,
-        typer.Option("--census", help="On a GPU, label kernels by what they launch: a second more a kernel."),
+        typer.Option("--census", help="On a GPU, label kernels by what they launch: 3 s more a kernel."),
     ] = False,
     data: Annotated[Path, typer.Option(help="Recorded results, reused where still good.")] = Path("data"),
     work: Annotated[Path, typer.Option(help="Folder of the work files.")] = Path("build/evaluations"),
