@@ -222,6 +222,7 @@ def test_recorded_rows_are_reused_without_a_work_file(tmp_path):
     path.rename(recorded)
     assert "0 judged now, 3 still good" in kbl_evaluate(tmp_path, "mine.json").stdout
     assert len(work_file(tmp_path).rows) == 3
+    assert "3 judged now, 0 still good" in kbl_evaluate(tmp_path, "mine.json", "--profile", "compat").stdout
 
 
 def test_progress_is_a_line_a_kernel_without_a_terminal_and_nothing_in_ci(tmp_path):
@@ -239,19 +240,55 @@ def test_an_unknown_engine_is_named_with_the_choices(tmp_path):
     assert "--engine must be one of local, modal, fake, got 'cloud'" in ended.stderr
 
 
-def test_a_device_of_another_model_than_the_boards_stops_the_evaluation(tmp_path):
-
-    loaded = submission.load(write_submission(tmp_path, problems=1))
-    evaluation = Evaluation(
+def evaluation_of(folder, problems, gpu=GPU.gpu):
+    loaded = submission.load(write_submission(folder, problems=problems))
+    return Evaluation(
         submission=loaded,
         problems=load_problems(ProblemSet(), loaded.kernels, "full"),
         settings=Settings(),
-        gpu="H100",
-        work_root=tmp_path / "work",
+        gpu=gpu,
+        work_root=folder / "work",
     )
+
+
+def test_a_device_of_another_model_than_the_boards_stops_the_evaluation(tmp_path):
+    evaluation = evaluation_of(tmp_path, problems=1, gpu="H100")
     with pytest.raises(EvaluationError, match="ran on 'H200', this evaluation is for 'H100'"):
         evaluate(evaluation, FakeEngine(GPU), lambda row: None)
     assert store.read_result(evaluation.path).rows == ()
+
+
+class OneByOne(FakeEngine):
+    """Judges a kernel only once the row of the one before is on disk."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def run(self, jobs, settings):
+        for given, verdict in enumerate(super().run(jobs, settings)):
+            patience = time.monotonic() + 30
+            while len(store.read_result(self.path).rows) < given:
+                assert time.monotonic() < patience, f"row {given} is still not on disk"
+                time.sleep(0.01)
+            yield verdict
+
+
+def test_every_row_comes_to_disk_though_the_next_kernel_hangs(tmp_path):
+    evaluation = evaluation_of(tmp_path, problems=4)
+    evaluate(evaluation, OneByOne(evaluation.path), lambda row: None)
+    assert len(store.read_result(evaluation.path).rows) == 4
+
+
+def test_an_interruption_right_after_a_row_keeps_it(tmp_path):
+    def interrupt(row):
+        if row.key.problem_id == 3:
+            raise KeyboardInterrupt
+
+    evaluation = evaluation_of(tmp_path, problems=5)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(evaluation, FakeEngine(), interrupt)
+    assert [1, 2, 3] == [row.key.problem_id for row in store.read_result(evaluation.path).rows]
 
 
 def test_figures_that_json_has_no_word_for_do_not_break_the_file(tmp_path):
