@@ -8,7 +8,7 @@ import pytest
 from fake_engine import GPU, FakeEngine
 from kernelbench.jobs import Job, Settings
 from kernelbench.problems import Problem
-from kernelbench.rows import ResultFile
+from kernelbench.rows import ResultFile, Status
 
 from leaderboard import store, submission
 from leaderboard.boards import load_boards
@@ -80,6 +80,22 @@ def test_the_board_shows_the_revision_about_what_is_merged(
     [board] = load_boards(data, folder)
     [standing] = board.standings
     assert (standing.result.revision, standing.rank, standing.unranked_because) == (shown, rank, why)
+
+
+def test_a_row_without_a_verdict_does_not_take_the_place_of_an_earlier_verdict(data: Path) -> None:
+    newest = revision(3, entry(OLD_KERNEL, "Alice's, retitled"))
+    lost = dataclasses.replace(
+        newest.rows[0],
+        status=Status.INFRA_ERROR,
+        **dict.fromkeys(("speedup", "speedup_ci95", "runtime_ms", "reference_ms")),
+    )
+    text = store.dump_result(dataclasses.replace(newest, rows=(lost,)))
+    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), text)
+    folder = data.parent / "submissions"
+    (folder / f"{ENTRY}.json").write_bytes(entry(OLD_KERNEL, "Alice's, retitled again"))
+    [board] = load_boards(data, folder)
+    [standing] = board.standings
+    assert (standing.result.revision, standing.rank) == (2, 1)
 
 
 def test_an_entry_that_was_never_merged_is_on_no_board(data: Path) -> None:
