@@ -109,6 +109,16 @@ def test_a_counter_example_is_shown_again_with_the_values_of_both_sides(recorded
     assert "| what it printed" in shown.output
 
 
+def test_a_replay_of_a_kernel_that_is_right_after_all_ends_with_1(recorded):
+    path, _ = recorded
+    data = json.loads(path.read_text())
+    held = {"status": "rejected", "evidence": {"counter_example": EXAMPLE}}
+    data["rows"][0] = {**data["rows"][1], **held, "key": str(KEYS[0]), "kernel_sha256": kernel_sha256(RELU)}
+    path.write_text(json.dumps(data))
+    shown = run("replay", recorded, str(KEYS[0]))
+    assert (1, True) == (shown.exit_code, "again at index 3: expected" in shown.output), shown.output
+
+
 def test_a_row_without_a_counter_example_cannot_be_replayed(recorded):
     shown = run("replay", recorded, str(KEYS[0]))
     assert shown.exit_code == 1 and "no counter-example" in shown.output
