@@ -1,6 +1,9 @@
 """Run folders become submission files that validate, and come back unchanged."""
 
 import json
+import os
+import resource
+import stat
 import subprocess
 import sys
 
@@ -8,6 +11,8 @@ import pytest
 from kernelbench.compat import RunFolder
 from kernelbench.keys import KernelKey
 
+from leaderboard.generate.journal import Journal
+from leaderboard.generate.models import Reply
 from leaderboard.generate.run import write_config
 from leaderboard.pack import PackError, find_kernels, generation_metadata, pack, unpack
 from leaderboard.submission import load
@@ -16,13 +21,14 @@ from leaderboard.validate import validate_file
 KERNEL = "import torch\r\n\n\nclass ModelNew(torch.nn.Module):\n    pass  # größer\n"
 
 
-def kbl(*arguments):
+def kbl(*arguments, **more):
     return subprocess.run(
         [sys.executable, "-m", "leaderboard", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
         stdin=subprocess.DEVNULL,
+        **more,
     )
 
 
@@ -40,6 +46,7 @@ def test_kernels_travel_through_a_submission_byte_for_byte(tmp_path):
     done = kbl("pack", tmp_path / "mine.json", tmp_path / "a", tmp_path / "b", "--display-name", "Mine")
     assert (0, True) == (done.returncode, validate_file(tmp_path / "mine.json").is_fine), done.stderr
     assert "level 1 lacks 98 kernels" in done.stderr
+    assert 0o644 == stat.S_IMODE((tmp_path / "mine.json").stat().st_mode), "others cannot read it"
     again = kbl("unpack", tmp_path / "mine.json", "--runs", tmp_path / "runs")
     assert [str(tmp_path / "runs" / f"mine_level{level}") for level in (1, 4)] == again.stdout.split()
     assert dict.fromkeys(keys, KERNEL) == find_kernels([tmp_path / "runs"])
@@ -70,6 +77,21 @@ def test_what_is_not_packed_is_named_and_a_good_file_is_not_replaced_by_nothing(
     assert "no kernel of sample 7" in none.stderr
     folder = kbl("pack", tmp_path, run.path, "--display-name", "Mine")
     assert (2, True) == (folder.returncode, f"error: {tmp_path} cannot be written" in folder.stderr)
+
+
+def test_a_full_disk_leaves_the_file_of_before(tmp_path):
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    run = run_folder(tmp_path / "run", KernelKey(1, 19))
+    output = tmp_path / "out" / "mine.json"
+    arguments = ("pack", output, run.path, "--display-name", "Mine")
+    assert 0 == kbl(*arguments).returncode
+    before = output.read_bytes()
+    no_cache = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # which would be cut off, too
+    done = kbl(*arguments, "--notes", "longer", preexec_fn=fill, env=no_cache)
+    assert (2, True) == (done.returncode, f"error: {output} cannot be written" in done.stderr), done.stderr
+    assert ([output], before) == (list(output.parent.iterdir()), output.read_bytes())
 
 
 def test_two_files_for_one_key_an_empty_folder_and_a_wrong_number_are_said(tmp_path):
@@ -103,6 +125,26 @@ def test_what_the_run_recorded_of_the_model_goes_along(tmp_path):
         metadata["generation"]["model"],
         metadata["generation"]["temperature"],
     )
+
+
+def test_what_is_given_counts_more_than_what_the_run_recorded(tmp_path):
+    run = run_folder(tmp_path / "a", KernelKey(1, 1))
+    write_config(run.config_path, {"backend": "triton", "precision": "fp32"})
+    done = kbl("pack", tmp_path / "x.json", run.path, "--display-name", "X", "--backend", "cuda")
+    assert 0 == done.returncode, done.stderr
+    metadata = json.loads((tmp_path / "x.json").read_text())["metadata"]
+    assert ("cuda", "fp32") == (metadata["backend"], metadata["precision"])
+
+
+@pytest.mark.parametrize(
+    ("costs", "known"), [((0.25, 0.5), {"cost_usd": 0.75}), ((0.25, None), {}), ((None,), {}), ((), {})]
+)
+def test_the_cost_goes_along_where_the_price_of_every_answer_is_known(tmp_path, costs, known):
+    run = run_folder(tmp_path / "a", KernelKey(1, 1))
+    write_config(run.config_path, {"model_name": "m-1"})
+    for cost in costs:
+        Journal(run.path).add_reply(KernelKey(1, 1), Reply(text="", cost_usd=cost), turn=1)
+    assert {"model": "m-1", **known} == generation_metadata([run.path])["generation"]
 
 
 def test_a_config_that_kernelbench_wrote_is_read(tmp_path):
