@@ -23,6 +23,9 @@ MISBEHAVIOUR = (
     "not_json",
 )
 
+REFUSALS = {"401": "no such key", "500": "out of order"}
+"""What a server says of a request that it does not answer, by status."""
+
 ODD = {
     "broken_gzip": (200, b"no gzip", {"Content-Encoding": "gzip"}),
     "nested": (200, b"[" * 100_000, {}),
@@ -83,8 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
         if kind.startswith("429"):
             wish = kind.removeprefix("429").strip() or "0.05"
             self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": wish})
-        elif kind == "500":
-            self._send(500, {"error": {"message": "out of order"}})
+        elif kind in REFUSALS:
+            self._send(int(kind), {"error": {"message": REFUSALS[kind]}})
         elif kind == "not_json":
             self._raw(200, b"<html>gateway</html>")
         elif kind in ODD:

@@ -12,6 +12,7 @@ from canned_model import GOOD, MISBEHAVIOUR, ODD, CannedModel, prompt_sha256, se
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
 
+from leaderboard import store
 from leaderboard.generate.extract import code_blocks, kernel_block
 from leaderboard.generate.journal import Journal
 from leaderboard.generate.models import LiteLLMModel, ModelError, OpenAIModel, Price, TransientError
@@ -265,6 +266,38 @@ def test_an_odd_finish_reason_costs_no_answer_and_no_line_of_the_journal(tmp_pat
         outcome = draw(request(tmp_path, url, price="3,15"))
     assert (3, 3, 300) == (outcome.finished, outcome.totals.replies, outcome.totals.prompt_tokens)
     assert pytest.approx(3 * Price(prompt=3, completion=15).cost_usd(100, 10)) == outcome.totals.cost_usd
+
+
+def test_a_key_that_the_server_refuses_ends_the_run(tmp_path):
+    with serving(CannedModel(kernel_for, ("401",))) as url:
+        done = generate(tmp_path, url, "--subset", "1-2")
+    assert (2, "") == (done.returncode, done.stdout)
+    assert done.stderr.splitlines()[-1].startswith("error: HTTP 401: ") and "no such key" in done.stderr
+
+
+def test_a_second_process_is_kept_out_of_a_run(tmp_path):
+    server = CannedModel(kernel_for)
+    with serving(server) as url, store.locked(tmp_path / "run/generation.jsonl"):
+        done = generate(tmp_path, url, "--subset", "1")
+    assert (2, []) == (done.returncode, server.requests), done.stdout
+    assert "another process is writing it" in done.stderr
+
+
+def test_no_sample_starts_before_the_interval_is_over_and_an_interruption_ends_the_wait(tmp_path):
+    server = CannedModel(kernel_for)
+    with serving(server) as url:
+        command = ["env", "--default-signal=INT"]  # what a shell runs in the background would ignore it
+        command += [sys.executable, "-m", "leaderboard", "generate", "run", "--model", "m", "--base-url", url]
+        command += ["--only", "1/1,1/2", "--runs", str(tmp_path), "--no-check", "--interval", "60"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        while not list(tmp_path.glob("run/*_kernel.py")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=25)[1]
+    assert (130, 1) == (process.returncode, len(server.requests)), said
+    assert said.splitlines()[-1].startswith("interrupted; what is finished is kept")
+    assert ["level_1_problem_1_sample_0_kernel.py"] == [p.name for p in tmp_path.glob("run/*_kernel.py")]
 
 
 def test_a_server_that_cannot_be_used_ends_the_run_at_once(tmp_path):
