@@ -1,14 +1,20 @@
 """What is left to judge, given what was judged before."""
 
 import dataclasses
+import json
 
 import pytest
 from fake_engine import GPU, FakeEngine
 from kernelbench.jobs import Job, Settings
 from kernelbench.keys import KernelKey
-from kernelbench.problems import Problem
-from kernelbench.rows import ResultFile
+from kernelbench.problems import Problem, ProblemSet
+from kernelbench.rows import Environment, ResultFile
+from kernelbench.version import evaluator_sha256
+from typer.testing import CliRunner
 
+from leaderboard import store
+from leaderboard.cli import app
+from leaderboard.evaluate import load_problems
 from leaderboard.plan import Selection, make_plan, parse_problem_list
 
 KEYS = [KernelKey(2, 1), KernelKey(1, 19, 1), KernelKey(1, 19), KernelKey(1, 3)]
@@ -103,6 +109,11 @@ def test_a_good_recorded_row_wins_over_a_failed_attempt_in_the_work_file():
     assert plan(previous=[broken, judged()]).jobs == ()
 
 
+def test_of_two_rows_of_other_evaluators_the_work_files_stays():
+    left = plan(previous=[judged(evaluator="newer"), judged(evaluator="older")])
+    assert {"newer"} == {row.evaluator_sha256 for row in left.kept}
+
+
 def test_only_the_chosen_kernels_are_planned_and_the_others_keep_their_rows():
     chosen = Selection(problems=parse_problem_list("1/19, 2_1"), samples=frozenset({0}))
     left = plan(selection=chosen, previous=[judged(evaluator="old")])
@@ -124,3 +135,25 @@ def test_a_kernel_without_its_problem_is_named_with_what_to_do():
 def test_a_wrong_problem_list_names_the_rule(text, rule):
     with pytest.raises(ValueError, match=rule):
         parse_problem_list(text)
+
+
+def test_the_command_takes_recorded_rows_of_the_board_for_done(tmp_path):
+    kernels = {KernelKey(1, i): "class ModelNew: ...\n" for i in (19, 20)}
+    entry = {"metadata": {"display_name": "x"}, "kernels": {str(key): kernels[key] for key in kernels}}
+    (tmp_path / "mine.json").write_text(json.dumps(entry))
+    problems = load_problems(ProblemSet(), kernels, "reduced")
+    done = {KernelKey(1, 19): kernels.pop(KernelKey(1, 19))}
+    on_cpu = judged(done, problems, evaluator_sha256(), Environment(device="CPU", gpu="CPU"))
+    recorded = store.dump_result(dataclasses.replace(on_cpu, sizes="reduced"))
+    store.write_atomically(store.recorded_path(tmp_path / "data", "CPU-reduced", "mine"), recorded)
+
+    def listed(gpu):
+        folders = ["--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
+        return CliRunner().invoke(app, ["plan", str(tmp_path / "mine.json"), "--gpu", gpu, *folders])
+
+    *left, summary = listed("CPU").output.splitlines()
+    assert (["level_1_problem_20_sample_0 20_LeakyReLU"], True) == (
+        left,
+        summary.endswith("1 to judge on CPU-reduced, 1 still good"),
+    )
+    assert "2 to judge on H200, 0 still good" in listed("H200").output
