@@ -127,6 +127,12 @@ def test_only_the_first_sample_counts_for_speed_and_all_count_for_pass_at_k():
     assert overall.pass_at_k == {1: pytest.approx((0.5 + 1.0) / 250)}
 
 
+def test_pass_at_5_is_shown_from_five_samples_on():
+    kernels = {key(1, 1, sample): FAILED for sample in range(4)} | {key(1, 1, 4): "# speedup 2.0\n"}
+    overall = standings(("a", kernels, {}))["a"].overall
+    assert overall.pass_at_k == pytest.approx({1: 0.2 / 250, 5: 1 / 250})
+
+
 def test_a_quarantined_kernel_is_not_correct():
     row = result("a", {key(1, 1): "# speedup 2.0\n"}).rows[0]
     quarantined = dataclasses.replace(row, status=Status.QUARANTINED, evidence={"clock": 2})

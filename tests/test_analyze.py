@@ -31,7 +31,7 @@ def kbl(*arguments):
     )
 
 
-def row(key, speedup=None, status=Status.CORRECT, interval=0.01):
+def row(key, speedup=None, status=Status.CORRECT, interval=0.01, evidence=None):
     times = {"n": 10, "std": 0.0, "min": 1.0, "max": 9.0}
     timed = speedup is not None
     return Row(
@@ -45,6 +45,7 @@ def row(key, speedup=None, status=Status.CORRECT, interval=0.01):
         reference_ms=Timing(median=4.0, mean=4.0, **times) if timed else None,
         speedup=speedup,
         speedup_ci95=(speedup - interval, speedup + interval) if timed else None,
+        evidence=evidence,
     )
 
 
@@ -105,6 +106,13 @@ def test_both_kinds_of_files_give_the_same_scores(written, tmp_path, problem_set
     assert {0.0: 0.03, 0.5: 0.02, 0.8: 0.02, 1.0: 0.01, 1.5: 0.01, 2.0: 0.0} == level.fast_p
     assert pytest.approx({1: 0.025, 2: 0.03}) == level.pass_at_k
     assert 1.0 == level.percentiles[50]
+
+
+def test_a_time_in_quarantine_is_no_speedup(tmp_path, problem_set):
+    waiting = row(KernelKey(1, 67), 50.0, status=Status.QUARANTINED, evidence={"violation": "x"})
+    measured = read_measured(result_file(tmp_path / "mine.json", (*ROWS[:3], waiting)))
+    level = by_group(analyze(measured, problem_set, Question()))["level 1", MEASURED_BESIDE]
+    assert (2, 2, pytest.approx(1.0)) == (level.correct, level.timed, level.geomean_speedup)
 
 
 def test_categories_partition_a_level(tmp_path, problem_set):
