@@ -56,6 +56,8 @@ MALFORMED = {
     "depth 100,000": Malformed(
         b"[" * 100_000 + b"]" * 100_000, "json-syntax", "Nested deeper than 16 levels"
     ),
+    "depth 17": Malformed(b"[" * 17 + b"]" * 17, "json-syntax", "Nested deeper than 16 levels"),
+    "depth 16": Malformed(b"[" * 16 + b"]" * 16, "field", "must be an object, found an array"),
     "open brackets only": Malformed(b'{"a":' * 100_000, "json-syntax", "Nested deeper than 16 levels"),
     "truncated": Malformed(submission()[:-20], "json-syntax", "Unterminated string"),
     "truncated between values": Malformed(b'{"metadata":', "json-syntax", "found the end of the file"),
@@ -175,6 +177,11 @@ MALFORMED = {
     "NUL": Malformed(kernel(f"{KERNEL}x = '\0'"), "kernel-nul", "holds a NUL character on line 3"),
     "coding comment": Malformed(
         kernel(f"# -*- coding: utf-7 -*-\n{KERNEL}"), "kernel-coding", "declares the encoding 'utf-7'"
+    ),
+    "coding comment on the second line": Malformed(
+        kernel(f"#!/usr/bin/env python\n# coding: latin-1\n{KERNEL}"),
+        "kernel-coding",
+        "declares the encoding 'latin-1'",
     ),
     "syntax error": Malformed(
         kernel("class ModelNew\n  pass"), "kernel-syntax", "expected ':' (line 1, column 15)"
