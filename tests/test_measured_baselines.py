@@ -61,6 +61,19 @@ def test_a_baseline_comes_out_of_recorded_results_without_measuring(tmp_path):
     assert "pytorch-eager and torch-compile" in baseline.source
 
 
+def test_plain_pytorchs_own_result_counts_more_than_what_was_measured_beside_the_compiled_one(tmp_path):
+    run_of(tmp_path).measure(lambda row: None)
+    compiled, eager = (tmp_path / "H200" / f"{name}.json" for name in ("torch-compile", "pytorch-eager"))
+    own = json.loads(compiled.read_text())
+    own["rows"][0]["reference_ms"] |= {"median": 3.0, "max": 4.0}
+    eager.write_text(json.dumps(own))
+    results = [str(eager), str(compiled)]
+    ended = CliRunner().invoke(app, ["baseline", "from-result", *results, "--out", str(tmp_path)])
+    assert ended.exit_code == 0, ended.stderr
+    relu = read_baseline(tmp_path / "H200.json").problems["1_19"]
+    assert (relu.eager.median, relu.compiled.median) == (3.0, 0.5)
+
+
 @pytest.mark.parametrize(("field", "value"), [("gpu", "H100"), ("profile", "compat")])
 def test_results_that_do_not_belong_together_make_no_baseline(tmp_path, field, value):
     run_of(tmp_path).measure(lambda row: None)
