@@ -275,6 +275,13 @@ def test_a_key_that_the_server_refuses_ends_the_run(tmp_path):
     assert done.stderr.splitlines()[-1].startswith("error: HTTP 401: ") and "no such key" in done.stderr
 
 
+def test_a_refused_key_ends_a_run_before_its_next_sample_is_due(tmp_path):
+    server = CannedModel(kernel_for, ("401",) * 9)
+    with serving(server) as url:
+        done = generate(tmp_path, url, "--subset", "1-3", "--interval", "60")
+    assert (2, 1) == (done.returncode, len(server.requests)), done.stderr
+
+
 def test_a_second_process_is_kept_out_of_a_run(tmp_path):
     server = CannedModel(kernel_for)
     with serving(server) as url, store.locked(tmp_path / "run/generation.jsonl"):

@@ -94,6 +94,14 @@ def test_a_full_disk_leaves_the_file_of_before(tmp_path):
     assert ([output], before) == (list(output.parent.iterdir()), output.read_bytes())
 
 
+def test_a_name_that_is_no_text_is_an_error(tmp_path):
+    run = run_folder(tmp_path / "run", KernelKey(1, 19))
+    output = tmp_path / "mine.json"
+    done = kbl("pack", output, run.path, "--display-name", os.fsdecode(b"caf\xe9"))
+    assert (2, True) == (done.returncode, f"error: {output} cannot be written" in done.stderr), done.stderr
+    assert not output.exists()
+
+
 def test_two_files_for_one_key_an_empty_folder_and_a_wrong_number_are_said(tmp_path):
     run_folder(tmp_path / "a", KernelKey(1, 1))
     run_folder(tmp_path / "b", KernelKey(1, 1))

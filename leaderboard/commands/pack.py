@@ -72,7 +72,7 @@ def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> in
     packed = pack(kernels, metadata, output.name)
     try:
         write(output, packed)
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:  # the latter: an option that is no UTF-8
         typer.echo(f"error: {output} cannot be written: {error}", err=True)
         return 2
     typer.echo(f"{packed.kernels} kernels written to {output}")

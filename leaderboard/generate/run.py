@@ -7,8 +7,10 @@ killed continues where it stopped and draws no finished sample again.
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -36,6 +38,8 @@ Judge = Callable[[Sequence[Job]], Iterable[Row]]
 """Judges kernels between turns: `evaluate` on an engine, with settings already chosen."""
 OnSample = Callable[[KernelKey], object]
 """Called after each answer that is kept."""
+
+LONGEST_WAIT_S = 0.5
 
 
 class ConfigError(Exception):
@@ -180,13 +184,12 @@ class Generation:
     def _draw_turn(self, keys: Sequence[KernelKey], turn: int, on_sample: OnSample) -> None:
         missing = [key for key in keys if self._options.turns == 1 or len(self._turns(key).read()) < turn]
         with self._pool() as pool:
-            futures: dict[Future[None], KernelKey] = {}
-            for key in missing:
-                if self._stopped.wait(self._options.interval_s if futures else 0):
-                    break
-                futures[pool.submit(self._draw_one, key, turn)] = key
-            for future in _as_completed(futures):
-                self._take(future, futures[future], on_sample)
+            drawing: dict[Future[None], KernelKey] = {}
+            for at, key in enumerate(missing):
+                if at > 0:
+                    self._take_finished(drawing, on_sample, for_s=self._options.interval_s)
+                drawing[pool.submit(self._draw_one, key, turn)] = key
+            self._take_finished(drawing, on_sample)
         if self._options.turns > 1:
             self._judge_turn([key for key in keys if key not in self._failed])
 
@@ -200,6 +203,22 @@ class Generation:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
         pool.shutdown(wait=True)
+
+    def _take_finished(
+        self, drawing: dict[Future[None], KernelKey], on_sample: OnSample, *, for_s: float | None = None
+    ) -> None:
+        """Take samples out as they finish, for so many seconds, or until none is left.
+
+        No single wait is long, so that Ctrl-C comes through.
+        """
+        until = math.inf if for_s is None else time.monotonic() + for_s
+        while (left_s := until - time.monotonic()) > 0 and (drawing or for_s is not None):
+            if not drawing:
+                time.sleep(min(left_s, LONGEST_WAIT_S))
+                continue
+            done, _ = wait(drawing, min(left_s, LONGEST_WAIT_S), FIRST_COMPLETED)
+            for future in done:
+                self._take(future, drawing.pop(future), on_sample)
 
     def _take(self, future: Future[None], key: KernelKey, on_sample: OnSample) -> None:
         try:
@@ -257,14 +276,6 @@ class Generation:
             turns = self._turns(key).read()
             if turns and (len(turns) >= self._options.turns or key in given_up):
                 self._run.write_kernel(key, best_turn(turns).code)
-
-
-def _as_completed(futures: Iterable[Future[None]]) -> Iterator[Future[None]]:
-    """Yield futures as they finish, with waits short enough for Ctrl-C to come through."""
-    pending = set(futures)
-    while pending:
-        done, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
-        yield from done
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
