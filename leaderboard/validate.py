@@ -40,7 +40,7 @@ KERNEL_CHECKS = (
 CHECKS = FORM_CHECKS + KERNEL_CHECKS
 
 MAX_SHOWN = 20
-"""Mistakes listed for one file; the rest are counted."""
+"""Mistakes listed for one file, unless more are asked for; the rest are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +76,14 @@ class Report:
         return not self.mistakes
 
 
-def validate(paths: Iterable[Path]) -> Iterator[Report]:
+def validate(paths: Iterable[Path], most: int = MAX_SHOWN) -> Iterator[Report]:
     """Check every file, and in every folder all that is no `README.md` and not hidden, one by one."""
     for path in paths:
         for file_path in _submissions(path):
-            yield validate_file(file_path)
+            yield validate_file(file_path, most)
 
 
-def validate_file(path: Path) -> Report:
+def validate_file(path: Path, most: int = MAX_SHOWN) -> Report:
     """Check one file. A file that cannot be read is a report too."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
@@ -93,19 +93,19 @@ def validate_file(path: Path) -> Report:
     except OSError as error:
         found = f"cannot be read: {error.strerror}"
         return _single(path, "readable", found, "check the path", unreadable=True)
-    return check_bytes(raw, path)
+    return check_bytes(raw, path, most=most)
 
 
-def check_bytes(raw: bytes, path: Path, checks: Sequence[Check] = CHECKS) -> Report:
-    """Check a submission's bytes under the name of `path`, which need not exist."""
+def check_bytes(raw: bytes, path: Path, checks: Sequence[Check] = CHECKS, *, most: int = MAX_SHOWN) -> Report:
+    """Check a submission's bytes under the name of `path`, which need not exist; list `most` mistakes."""
     document = Document(path.name, raw)
     found: list[tuple[Spot, str]] = []
     for check in checks:
         spots = [(spot, check.rule) for spot in check.find(document)]
         found += spots
         if spots and check.stops:
-            return _report(document, path, found)
-    return _report(document, path, found)
+            break
+    return _report(document, path, found, most)
 
 
 def read_capped(path: Path) -> bytes:
@@ -124,13 +124,13 @@ def _submissions(path: Path) -> Sequence[Path]:
         return [path]
 
 
-def _report(document: Document, path: Path, found: list[tuple[Spot, str]]) -> Report:
+def _report(document: Document, path: Path, found: list[tuple[Spot, str]], most: int) -> Report:
     found.sort(key=lambda item: item[0].offset)
     text = document.raw.decode("utf-8", "replace") if found else ""
     return Report(
         path=path,
-        mistakes=tuple(_mistake(text, spot, rule) for spot, rule in found[:MAX_SHOWN]),
-        more=max(0, len(found) - MAX_SHOWN),
+        mistakes=tuple(_mistake(text, spot, rule) for spot, rule in found[:most]),
+        more=max(0, len(found) - most),
         sha256=hashlib.sha256(document.raw).hexdigest(),
         kernels=0 if found else len(document.kernels),
         unscored=() if found else _unscored(document),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from typer.main import get_command
 
 from leaderboard.cli import app
+from leaderboard.render.model import Notice
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -64,6 +66,11 @@ def test_every_constant_that_the_method_speaks_of_is_in_its_table() -> None:
     body, _, table = (ROOT / "docs/method.md").read_text("utf-8").partition("## Constants")
 
     assert all(f"{name}`" in table for name in re.findall(r"`([A-Z][A-Z_]+)`", body))
+
+
+def test_the_log_that_maintainers_are_shown_can_be_read() -> None:
+    example = re.search(r"```json\n(.+?)```", (ROOT / "docs/maintainers.md").read_text("utf-8"), re.DOTALL)
+    assert example and [Notice(**notice) for notice in json.loads(example[1])]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -85,6 +85,17 @@ def test_a_folder_is_checked_to_the_end_whatever_its_first_file_is(tmp_path: Pat
     assert "1 of 5 submissions fine; 4 mistakes to mend" == done.stdout.splitlines()[-1]
 
 
+def test_twenty_mistakes_of_a_file_are_listed_or_all(tmp_path: Path) -> None:
+    kernels = {f"level_1_problem_{at}_sample_0": "def" for at in range(1, 31)}
+    path = write(tmp_path / "e.json", FINE | {"kernels": kernels})
+
+    few, every = kbl_validate(path), kbl_validate(path, "--all")
+
+    assert (20, 30) == (few.stdout.count("kernel-syntax: "), every.stdout.count("kernel-syntax: "))
+    assert "and 10 more mistakes; --all lists them" in few.stdout and "more mistakes" not in every.stdout
+    assert "0 of 1 submission fine; 30 mistakes to mend" == few.stdout.splitlines()[-1]
+
+
 def test_samples_without_the_one_that_is_scored_are_pointed_out(tmp_path: Path) -> None:
     source = next(iter(FINE["kernels"].values()))
     keys = ("level_1_problem_19_sample_1", "level_1_problem_20_sample_0", "level_1_problem_20_sample_1")

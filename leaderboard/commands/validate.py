@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -32,16 +33,18 @@ def register(app: typer.Typer) -> None:
 
 def validate_command(
     paths: Annotated[list[Path], typer.Argument(help="Submission files, or folders of them.")],
+    *,
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
+    every: Annotated[bool, typer.Option("--all", help="List all mistakes, not 20 a file.")] = False,
 ) -> None:
-    """Check submissions without running them; list every mistake with its place and its mend.
+    """Check submissions without running them; list mistakes with their places and their mends.
 
     Exit status: 0 all fine, 1 a submission has mistakes, 2 a file cannot be read.
     """
-    from leaderboard.validate import validate
+    from leaderboard.validate import MAX_SHOWN, validate
 
     reports = []
-    for report in validate(paths):
+    for report in validate(paths, sys.maxsize if every else MAX_SHOWN):
         reports.append(report)
         for line in [] if output is Format.JSON else _lines(report, output):
             typer.echo(line)
@@ -68,7 +71,7 @@ def _lines(report: Report, output: Format) -> Iterator[str]:
             yield f"{path}:{mistake.line}:{mistake.column}: {mistake.rule}: {mistake.message}"
             yield f"    mend: {mistake.mend}"
     if report.more:
-        yield f"{path}: and {report.more} more mistakes"
+        yield f"{path}: and {report.more} more mistakes; --all lists them"
     if report.is_fine and output is Format.TEXT:
         yield f"{path}: fine, {_count(report.kernels, 'kernel')}"
     if report.unscored:

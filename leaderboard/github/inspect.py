@@ -102,7 +102,7 @@ def _with_entry(host: Host, pull: Pull, head_sha: str, *, change: Change, proble
 def _read_entry(inspection: Inspection, raw: bytes, name: str, *, is_maintainer: bool) -> Inspection:
     report = check_bytes(raw, Path(name))
     texts = [f"line {m.line}, column {m.column}: {m.message}; {m.mend} ({m.rule})" for m in report.mistakes]
-    texts += [f"and {report.more} more mistakes; kbl validate lists them"] if report.more else []
+    texts += [f"and {report.more} more mistakes; kbl validate --all lists them"] if report.more else []
     try:
         submission = parse(raw, name)
     except InvalidSubmissionError:

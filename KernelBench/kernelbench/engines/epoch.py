@@ -38,7 +38,7 @@ START_UP_S = 30.0
 SECONDS_PER_KERNEL = 6.0
 """Both guessed high, for the estimate alone; the bill is counted."""
 MAX_USD = 60.0
-"""An evaluation whose estimate is higher is not started."""
+"""An evaluation of one level whose estimate is higher is not started."""
 
 
 @dataclass(frozen=True, kw_only=True)
