@@ -1,8 +1,12 @@
-"""The server's worker with the fake engine: `# sleep 3` in a kernel takes that long, `# die` kills the process."""
+"""The server's worker with the fake engine: `# sleep 3` in a kernel takes that long, `# die` kills the process.
+
+A verdict has the trials that were asked for.
+"""
 
 import os
 import re
 import time
+from dataclasses import replace
 
 from fake_engine import FakeEngine
 
@@ -16,7 +20,8 @@ class MoodyEngine(FakeEngine):
                 os._exit(9)
             if match := re.search(r"# sleep ([\d.]+)", job.source):
                 time.sleep(float(match[1]))
-            yield from super().run([job], settings)
+            for verdict in super().run([job], settings):
+                yield replace(verdict, row=replace(verdict.row, trials_asked=settings.trials))
 
 
 if __name__ == "__main__":

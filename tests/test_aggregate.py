@@ -18,6 +18,7 @@ from leaderboard import store
 from leaderboard.aggregate import aggregate
 from leaderboard.boards import read_certificates
 from leaderboard.cli import app
+from leaderboard.github.would_be import would_be_standing
 from leaderboard.submission import Submission, load
 from leaderboard.tables import as_csv
 
@@ -117,7 +118,9 @@ def test_a_time_in_quarantine_counts_for_nothing():
         *waiting.rows[1:],
     )
     (board,) = aggregate([dataclasses.replace(waiting, rows=rows)], {"mine": submission("mine", kernels)}, {})
-    assert 2.0 == pytest.approx(board.standings[0].overall.geomean_speedup)
+    overall = board.standings[0].overall
+    assert 2.0 == pytest.approx(overall.geomean_speedup)
+    assert 2.0 ** (99 / 250) == pytest.approx(overall.deployed_speedup)
 
 
 def test_only_the_first_sample_counts_for_speed_and_all_count_for_pass_at_k():
@@ -212,6 +215,20 @@ def test_problems_that_a_trivial_answer_satisfies_do_not_rank_and_stay_in_the_ra
     assert overall.deployed_speedup == 1.0
     assert overall.fast[2.0] == 1 / 250
     assert board["trivial"].levels[1].ranked_problems == 99
+
+
+def test_an_entry_not_merged_yet_is_told_the_rank_that_the_board_would_give_it():
+    trivial = sorted(read_certificates())[0]
+    level, problem_id = map(int, trivial.split("_"))
+    mine = {**whole(1.1), key(level, problem_id): "# speedup 100.0\n"}
+    others = {
+        "base": submission("base", whole(9.0), baseline=True),
+        "best": submission("best", whole(1.3)),
+    }
+    files = [result("mine", mine), *(result(name, other.kernels) for name, other in others.items())]
+    standing, ranked = would_be_standing(files, "H200", submission("mine", mine), others)
+    assert (standing.rank, ranked) == (2, 2)
+    assert standing.overall.deployed_speedup == pytest.approx(1.1)
 
 
 def test_boards_are_apart_by_gpu_and_size_with_the_reference_gpu_first():

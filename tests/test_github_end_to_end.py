@@ -410,6 +410,15 @@ def test_other_work_gets_no_comment(project: Project) -> None:
     assert [] == pull.comments
 
 
+def test_a_pull_request_against_another_branch_gets_no_comment(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.host.git("branch", "stable", "main")
+    pull.base_ref = "stable"
+    project.comment_on(pull, project.host.head_of(pull))
+
+    assert [] == pull.comments
+
+
 def test_a_withdrawal_is_for_those_who_sent_the_entry(project: Project) -> None:
     project.merge(project.open_pull({PATH: GOOD}))
     own = project.open_pull({PATH: None}, number=8)
@@ -430,6 +439,7 @@ def test_the_comment_says_what_changed_since_the_last_run(project: Project) -> N
     comment = project.comment(pull)
     assert "`1/23`: mismatch → correct" in comment
     assert "`2/40`: 1.500× → 1.700×" in comment
+    assert "Used 2 GPU-seconds" in comment, "the third kernel was judged and billed before"
     assert 2 == project.result("alice-first")["revision"]
 
 

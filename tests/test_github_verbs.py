@@ -4,23 +4,31 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from fake_engine import FakeEngine
 from kernelbench.engines import epoch
+from kernelbench.jobs import Settings
+from kernelbench.problems import ProblemSet
+from kernelbench.rows import Environment
 
 pytest.importorskip("github")
 
 from fakes.fake_github import BOT, Host, Pull, serve
 
+from leaderboard import store
 from leaderboard.comment import Report, render_comment
+from leaderboard.evaluate import Evaluation, evaluate, load_problems
 from leaderboard.github.changes import ChangedFile, judge_changes
 from leaderboard.github.event import Runner
 from leaderboard.github.gitrepo import Remote, commit_to_remote
 from leaderboard.github.host import connect
 from leaderboard.github.job import EvaluationJob
 from leaderboard.github.progress import follow
+from leaderboard.github.publish import Publication, run_publish
 from leaderboard.github.say import Voice
 from leaderboard.github.settings import Patience, SettingsError, read_settings
 from leaderboard.submission import parse
@@ -96,16 +104,19 @@ def voice(host: Host) -> Iterator[Voice]:
     host.pulls[7] = Pull(number=7, author="alice", branch="entry", base_sha=HEAD)
     host.head_of = lambda pull: HEAD
     with serve(host) as url:
-        runner = Runner(
-            api_url=url,
-            server_url="https://example.org",
-            repository="o/r",
-            run_id=5,
-            token="t",
-            event_name="pull_request_target",
-            payload={},
-        )
-        yield Voice(host=connect(url, "o/r", "t", patience=PATIENCE), runner=runner)
+        yield Voice(host=connect(url, "o/r", "t", patience=PATIENCE), runner=runner_of(url))
+
+
+def runner_of(api_url: str, server_url: str = "https://example.org") -> Runner:
+    return Runner(
+        api_url=api_url,
+        server_url=server_url,
+        repository="o/r",
+        run_id=5,
+        token="t",
+        event_name="pull_request_target",
+        payload={},
+    )
 
 
 def evaluating(status: str, *steps: str) -> list[dict]:
@@ -166,6 +177,63 @@ def test_our_comment_is_found_behind_pages_of_others(host: Host, voice: Voice) -
         voice.host.put_comment(7, render_comment(Report(state=state_now, head_sha=HEAD)))
 
     assert 151 == len(host.pulls[7].comments)
+
+
+@pytest.fixture
+def asked(host: Host, tmp_path: Path) -> Publication:
+    """Pull request 7 sends RAW; what an evaluation handed on lies in the folder."""
+    work = tmp_path / "work"
+    git = ["git", "-C", str(work), "-c", "user.name=t", "-c", "user.email=t@t"]
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    (work / "submissions").mkdir()
+    (work / "submissions/alice.json").write_bytes(RAW)
+    subprocess.run([*git, "add", "submissions"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "an entry"], check=True)
+    pushed = ["HEAD~:refs/heads/main", "HEAD:refs/pull/7/head"]
+    subprocess.run([*git, "push", "-q", str(host.git_dir), *pushed], check=True)
+    host.pulls[7] = Pull(number=7, author="alice", branch="entry", base_sha=host.git("rev-parse", "main"))
+    host.tokens["p"] = dict.fromkeys(("contents", "pull-requests", "statuses"), "write")
+    return Publication(pull=7, head_sha=host.head_of(host.pulls[7]), folder=tmp_path / "handed-on")
+
+
+def evaluation_on(environment: Environment, folder: Path) -> str:
+    """The result file of RAW's evaluation at reduced sizes."""
+    submission = parse(RAW, "alice.json")
+    evaluation = Evaluation(
+        submission=submission,
+        problems=load_problems(ProblemSet(), submission.kernels, "reduced"),
+        settings=Settings(sizes="reduced"),
+        gpu=environment.gpu,
+        work_root=folder,
+    )
+    return evaluate(evaluation, FakeEngine(environment), lambda row: None).path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "device", "sign", "said"),
+    [
+        ("CPU", "a CPU", "", "The result is recorded"),
+        ("CPU", "a CPU", "-", "The evaluation's result was refused"),
+        ("H200", "NVIDIA H200", "", "The result is for another board than `CPU-reduced`: refused"),
+    ],
+)
+def test_a_result_for_another_board_or_with_a_negative_bill_is_not_published(
+    host: Host, asked: Publication, tmp_path: Path, gpu: str, device: str, sign: str, said: str
+) -> None:
+    settings = replace(read_settings(SETTINGS), engine="local", gpu="CPU", sizes="reduced", host=PATIENCE)
+    text = evaluation_on(Environment(device=device, gpu=gpu), tmp_path / "build")
+    store.write_atomically(
+        store.result_path(asked.folder, settings.board, "alice"),
+        text.replace('"gpu_seconds": ', f'"gpu_seconds": {sign}'),
+    )
+    with serve(host) as url:
+        api = connect(url, "o/r", "p", patience=PATIENCE)
+        run_publish(api, runner_of(url, f"file://{tmp_path}"), settings, asked)
+
+    assert said in host.pulls[7].comments[0]["body"]
+    recorded = host.git("ls-tree", "-r", "--name-only", "main", "data/")
+    assert recorded == ("data/results/CPU-reduced/alice.json" if "recorded" in said else "")
 
 
 @pytest.fixture

@@ -307,6 +307,8 @@ HOSTILE = {
     "a failure that is no text": changed(failure={"name": 1, "message": [], "log": {}}),
     "evidence that is no object": changed(evidence=[1]),
     "negative seconds": changed(gpu_seconds=-1e9),
+    "negative seconds of a processor": changed(cpu_seconds=-1e9),
+    "seconds that lower the bill": lambda request: json.dumps({**answer_of(request), "seconds": -1e9}),
     "on another device": on_another_device,
 }
 
@@ -351,6 +353,20 @@ def test_an_estimate_comes_before_and_a_bill_after(fake: FakeModal) -> None:
     assert 4.0 == bill["busy_seconds"]
     price = epoch.price_of("modal", "H100").usd_per_second
     assert (4.0 + 2 * epoch.START_UP_S) * price == pytest.approx(bill["usd"])
+
+
+def test_calls_whose_answers_nobody_can_read_are_on_the_bill_too(fake: FakeModal) -> None:
+    answers = [Raw(b"no CBOR"), "no JSON"]
+
+    def judging(request: str) -> object:
+        return answers.pop() if answers else judge_all(request)
+
+    fake.functions["judge_kernels"] = judging
+    said: list[tuple[str, dict]] = []
+    run(jobs(1), progress=lambda event, facts: said.append((event, facts)))
+
+    assert ("bill", 3) == (said[-1][0], said[-1][1]["calls"])
+    assert 2.0 + 3 * epoch.START_UP_S == pytest.approx(said[-1][1]["seconds_with_starts"])
 
 
 def test_what_needs_compiling_is_built_without_a_gpu_and_travels_to_the_judge(fake: FakeModal) -> None:

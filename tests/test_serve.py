@@ -72,6 +72,12 @@ def test_each_of_many_clients_gets_the_verdict_on_its_own_kernel():
     assert {"level_1_problem_19_sample_0"} == {str(row.key) for row in rows}
 
 
+def test_each_of_a_queue_is_judged_by_its_own_settings():
+    with serving() as url, JudgeClient(url) as client:
+        tickets = [client.submit(1, 1, KERNEL, trials=trials) for trials in (3, 5, 7)]
+        assert [3, 5, 7] == [client.wait(ticket.id, 60).trials_asked for ticket in tickets]
+
+
 def test_two_devices_judge_at_the_same_time():
     devices = [Device(name="gpu0", gpus=(0,)), Device(name="gpu1", gpus=(1,))]
     with serving(devices=devices, batch_size=1) as url, JudgeClient(url) as client:
@@ -220,15 +226,15 @@ def test_the_same_id_is_judged_once():
         assert "kbl_judgements_received_total 1\n" in httpx.get(f"{url}/metrics").text
 
 
-def test_an_id_sent_with_another_kernel_or_problem_is_refused():
+def test_an_id_sent_with_another_kernel_problem_or_setting_is_refused():
     with serving() as url, JudgeClient(url) as client:
         first = client.submit(1, 19, f"# speedup 1.5\n{KERNEL}", id="step-1")
         client.wait(first.id, 60)
-        for problem, source in ((19, f"# speedup 9.0\n{KERNEL}"), (20, f"# speedup 1.5\n{KERNEL}")):
+        for problem, speedup, trials in ((19, 9.0, 5), (20, 1.5, 5), (19, 1.5, 7)):
             with pytest.raises(
                 ServerError, match="'step-1' was sent with another kernel, problem or setting"
             ):
-                client.submit(1, problem, source, id="step-1")
+                client.submit(1, problem, f"# speedup {speedup}\n{KERNEL}", trials=trials, id="step-1")
         assert 1.5 == client.wait("step-1", 60).speedup
 
 
@@ -283,6 +289,15 @@ def test_nothing_but_health_and_metrics_is_told_without_the_key():
             assert "ok" == stranger.health()["status"]
         with JudgeClient(url, "secret") as client:
             assert client.judge(1, 1, KERNEL).is_correct
+
+
+def test_the_process_that_runs_kernels_does_not_have_the_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("KBL_API_KEY", "secret")
+    worker = f"env > {tmp_path}/environment; exec {' '.join(WORKER)}"
+    with serving(api_key="secret", command=["sh", "-c", worker]) as url, JudgeClient(url, "secret") as client:
+        assert client.judge(1, 1, KERNEL).is_correct
+    names = {line.partition("=")[0] for line in (tmp_path / "environment").read_text().splitlines()}
+    assert ("PATH" in names, "KBL_API_KEY" in names) == (True, False)
 
 
 def test_old_verdicts_go_so_that_memory_stays_flat():

@@ -244,12 +244,20 @@ def test_a_recorded_result_is_published_as_it_was_recorded(site: Path) -> None:
     assert recorded == gzip.decompress((site / "api/v1/results/H200/hostile.json.gz").read_bytes())
 
 
-def test_a_spreadsheet_reads_no_formula_in_the_csv(site: Path) -> None:
-    with (site / "api/v1/boards/H200.csv").open() as stream:
+def test_a_spreadsheet_reads_no_formula_in_the_csv(copy: Path) -> None:
+    for name, start in (("submissions", '"display_name": "'), ("data/results/H200", '"labels": ["')):
+        path = copy / name / "hostile.json"
+        path.write_text(path.read_text().replace(start, f"{start}@SUM "))
+    build_site(sitehouse.read(copy), copy / "out")
+    with (copy / "out/api/v1/boards/H200.csv").open() as stream:
         rows = {row["entry"]: row for row in csv.DictReader(stream)}
     assert rows["hostile"]["organization"].startswith("'=HYPERLINK")
-    kernels = gzip.decompress((site / "api/v1/boards/H200.rows.csv.gz").read_bytes()).decode()
+    assert rows["hostile"]["display_name"].startswith("'@SUM")
+    kernels = gzip.decompress((copy / "out/api/v1/boards/H200.rows.csv.gz").read_bytes()).decode()
     assert len(kernels.splitlines()) > 50
+    labels = [row["labels"] for row in csv.DictReader(kernels.splitlines()) if "@SUM" in row["labels"]]
+    assert labels
+    assert all(text.startswith("'@SUM") for text in labels)
 
 
 def test_an_empty_field_of_a_submission_is_shown_nowhere(site: Path) -> None:
@@ -389,6 +397,24 @@ def test_a_record_has_the_day_on_which_its_kernel_was_first_correct(copy: Path) 
     assert dates[problem_of(changed)][0] == result["finished_at"][:10]
 
 
+def test_neither_a_baseline_nor_a_kernel_in_quarantine_holds_a_record(copy: Path) -> None:
+    quarantined = {"status": "quarantined", "evidence": {"clock": 2}}
+    for entry, changes in (("torch-eager", {}), ("hostile", quarantined)):
+        path = copy / f"data/results/H200/{entry}.json"
+        result = json.loads(path.read_text())
+        row = next(row for row in result["rows"] if row["key"] == "level_1_problem_2_sample_0")
+        row |= {"speedup": 99.0, "speedup_ci95": [98.0, 99.9], **changes}
+        path.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    found = json.loads((copy / "out/api/v1/boards/H200.records.json").read_text())["records"]
+    of_problem = [item["speedup"] for item in found if item["problem"] == "1_2"]
+    assert of_problem
+    assert 99.0 not in of_problem
+    kernels = json.loads((copy / "out/api/v1/problems/H200/1_2.json").read_text())["kernels"]
+    fastest_first = sorted(kernels, key=lambda kernel: kernel["status"] != "correct")
+    assert ["torch-eager", kernels] == [kernels[0]["entry"], fastest_first]
+
+
 def problem_of(row: dict[str, str]) -> str:
     return "_".join(row["key"].split("_")[1:4:2])
 
@@ -403,6 +429,31 @@ def test_only_what_is_faster_beyond_doubt_is_shaded_in_the_matrix(copy: Path) ->
     cells = re.findall(r'<td class="(\w+)"><a href="[^"]*&amp;a=(\w+)#code">([^<]*)</a>', text)
     assert ("even", "hostile", "2.50×") in cells
     assert any(tone == "up2" and float(speedup[:-1]) >= 1.2 for tone, _, speedup in cells)
+
+
+def test_the_matrix_shows_the_first_sample(site: Path) -> None:
+    text = (site / "matrix/H200.html").read_text("utf-8")
+    cells = re.findall(r'problems/1_1\.html\?board=H200&amp;a=torch-eager#code" title="([^"]*)"', text)
+    assert ["fails at run time"] == cells
+
+
+def test_the_curves_count_first_samples_of_the_ranked_levels_alone(site: Path, copy: Path) -> None:
+    sitehouse.add_sample(copy, "hostile")
+    path = copy / "data/results/H200/hostile.json"
+    result = json.loads(path.read_text())
+    timed = next(row for row in result["rows"] if row["status"] == "correct" and "speedup" in row)
+    for row in result["rows"]:
+        if row["status"] == "correct" and not re.match("level_[123]_problem_[0-9]+_sample_0", row["key"]):
+            row |= {"runtime_ms": timed["runtime_ms"], "reference_ms": timed["reference_ms"]}
+            row |= {"speedup": 9.0, "speedup_ci95": [8.9, 9.1]}
+    path.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    before, after = (
+        re.findall(r'<path class="c\d" d="(M[^"]*)"', (folder / "boards/H200.html").read_text("utf-8"))
+        for folder in (site, copy / "out")
+    )
+    assert len(before) > 1
+    assert before == after
 
 
 def test_a_kernels_file_lost_from_the_output_is_written_again(copy: Path) -> None:

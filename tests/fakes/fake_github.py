@@ -31,6 +31,7 @@ class Pull:
     branch: str
     state: str = "open"
     base_sha: str = ""
+    base_ref: str = "main"
     merge_commit: str = ""
     labels: list[str] = field(default_factory=list)
     comments: list[dict] = field(default_factory=list)
@@ -147,7 +148,7 @@ def pull_payload(request: Request, pull: Pull) -> dict:
         "issue_url": f"{root}/issues/{pull.number}",
         "user": host.user(pull.author),
         "head": {"sha": host.head_of(pull), "ref": pull.branch},
-        "base": {"sha": pull.base_sha, "ref": "main"},
+        "base": {"sha": pull.base_sha, "ref": pull.base_ref},
         "labels": [{"name": name} for name in pull.labels],
     }
 
