@@ -3,8 +3,8 @@
     python benchmarks/again.py --judged BEFORE.json AFTER.json … --audits AUDIT.json …
 
 A pair of result files holds the same kernels, judged twice; kernels that one of them lacks are left out.
-Audits are what `kbl audit --out` wrote. Prints the figures of both and writes
-`benchmarks/results/again-<gpu>.json`, with every pair that they come from.
+Audits are what `kbl audit --out` wrote, named `audit-<entry>-<gpu>.json`. Prints the figures of both and
+writes `benchmarks/results/again-<gpu>.json`, with every pair that they come from.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 
 import numpy as np  # noqa: E402
 from kernelbench import scores  # noqa: E402
+from kernelbench.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey  # noqa: E402
 from kernelbench.rows import ResultFile, Row  # noqa: E402
 
 from leaderboard.store import read_result, write_atomically  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 Pair = tuple[str, Row, Row]
-"""The entry, or the audit's file, and a kernel's two rows."""
+"""The entry, and a kernel's two rows."""
+
+SIMULATED, SEED = 200, 20_261_123
 
 
 def main() -> int:
@@ -42,15 +45,19 @@ def main() -> int:
     runs = [(read_result(before), read_result(after)) for before, after in asked.judged]
     judged = [pair for before, after in runs for pair in judged_pairs(before, after)]
     audited = [pair for path in asked.audits for pair in audited_pairs(path)]
+    known = {before.kernel_sha256 for _, before, _ in judged}
     report = {
         "gpu": runs[0][0].board,
         "judged_again": figures(judged),
         "audited": figures(audited),
+        "audited_alone": figures([pair for pair in audited if pair[1].kernel_sha256 not in known]),
+        "told_apart_from_itself": {before.entry: told_apart(before, judged) for before, _ in runs},
+        "simulated": SIMULATED,
         "judged_pairs": [facts(pair) for pair in judged],
         "audited_pairs": [facts(pair) for pair in audited],
     }
     write_atomically(RESULTS / f"again-{report['gpu']}.json", dump(report))
-    for name in ("judged_again", "audited"):
+    for name in ("judged_again", "audited", "audited_alone", "told_apart_from_itself"):
         sys.stdout.write(f"{name}: {json.dumps(report[name], indent=1)}\n")
     return 0
 
@@ -65,7 +72,8 @@ def judged_pairs(before: ResultFile, after: ResultFile) -> list[Pair]:
 def audited_pairs(path: Path) -> list[Pair]:
     """Give the kernels that an audit timed as their recorded rows had been."""
     found = json.loads(path.read_text("utf-8"))
-    pairs = [(path.stem, Row.from_json(each["before"]), Row.from_json(each["after"])) for each in found]
+    entry = path.stem.removeprefix("audit-").rpartition("-")[0]
+    pairs = [(entry, Row.from_json(each["before"]), Row.from_json(each["after"])) for each in found]
     return [_of_one_kernel(pair) for pair in pairs if _is_timed(pair)]
 
 
@@ -87,6 +95,24 @@ def figures(pairs: Sequence[Pair]) -> dict[str, Any]:
         "published_hold": sum(share <= scores.ELSEWHERE_SHARE for share in beyond),
         "published_meet": sum(_apart(before, after, published=True) == 0 for _, before, after in pairs),
     }
+
+
+def told_apart(result: ResultFile, judged: Sequence[Pair]) -> int:
+    """Count, of SIMULATED times, how often an entry does not share a rank with itself, judged elsewhere.
+
+    Each of its kernels then moves as one of those did that were judged again, drawn at random.
+    """
+    generator = np.random.default_rng(SEED)
+    moves = [after.speedup / before.speedup for entry, before, after in judged if entry == result.entry]
+    speedups = {row.key: row.speedup for row in result.rows if row.is_correct}
+    every = [KernelKey(level, at) for level in RANKED_LEVELS for at in range(1, PROBLEM_COUNTS[level] + 1)]
+    here = [speedups.get(key) for key in every]
+    count = 0
+    for _ in range(SIMULATED):
+        there = [speedup and speedup * generator.choice(moves) for speedup in here]
+        gains = {"here": scores.log_gains(here), "there": scores.log_gains(there)}
+        count += len(set(scores.shared_ranks(gains).values())) > 1
+    return count
 
 
 def facts(pair: Pair) -> dict[str, Any]:
@@ -126,10 +152,9 @@ def _timed(row: Row) -> dict[str, Any]:
     }
 
 
-def _beyond(interval: scores.Interval | None, speedup: float | None) -> float:
-    low, high = interval or (0.0, math.inf)
-    value = speedup or math.nan
-    return max(1 - value / low, value / high - 1, 0.0)
+def _beyond(interval: scores.Interval, speedup: float) -> float:
+    low, high = interval
+    return max(1 - speedup / low, speedup / high - 1, 0.0)
 
 
 def _apart(before: Row, after: Row, *, published: bool) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelbench.baselines import MODES, BaselineFile
-from kernelbench.compat import RunFolder, baseline_means, is_compiled, read_eval_results
+from kernelbench.compat import EvalResults, RunFolder, baseline_means, is_compiled, read_eval_results
 from kernelbench.figures import gpu_model
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
@@ -127,14 +127,13 @@ def _from_run(run: RunFolder) -> Measured:
     try:
         results = read_eval_results(run.eval_results_path)
         samples = [_from_item(level, problem, item) for problem, items in results.items() for item in items]
-        device, place = next(filter(any, _devices(results)), ("", ""))
+        hardware = hardware_of(results)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{run.eval_results_path}: not a results file: {error!r}") from error
-    on_cpu = place == "cpu"
     return Measured(
         name=run.name,
-        hardware="CPU" if on_cpu else gpu_model(device),
-        sizes="reduced" if on_cpu else "full",
+        hardware=hardware,
+        sizes="reduced" if hardware == "CPU" else "full",
         samples={sample.key: sample for sample in samples},
     )
 
@@ -143,7 +142,9 @@ def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
     correct = bool(item["correctness"] and item["compiled"])
     runtime, reference = float(item.get("runtime", -1.0)), float(item.get("ref_runtime", -1.0))
     speedup, interval = item.get("speedup"), item.get("speedup_ci95")
-    low, high = map(float, interval) if correct and interval else (0.0, 0.0)
+    low, high = map(float, interval) if correct and interval else (1.0, 1.0)
+    if not 0 < low <= high:
+        raise ValueError(f"speedup_ci95 must be two positive numbers in order, got {interval!r}")
     return Sample(
         key=KernelKey(level, problem, int(item.get("sample_id", 0))),
         status=str(item.get("status") or ("correct" if correct else "failed")),
@@ -162,7 +163,13 @@ def _speedup(measured: Any, reference_ms: float, runtime_ms: float) -> float | N
     return reference_ms / runtime_ms if reference_ms > 0 and runtime_ms > 0 else None
 
 
-def _devices(results: Mapping[int, list[dict[str, Any]]]) -> Iterator[tuple[str, str]]:
+def hardware_of(results: EvalResults) -> str:
+    """Name what an `eval_results.json` was measured on: the GPU's model, or CPU; empty where nothing says."""
+    device, place = next(filter(any, _devices(results)), ("", ""))
+    return "CPU" if place == "cpu" else gpu_model(device)
+
+
+def _devices(results: EvalResults) -> Iterator[tuple[str, str]]:
     for item in chain.from_iterable(results.values()):
         metadata = item.get("metadata") or {}
         yield str(metadata.get("hardware") or ""), str(metadata.get("device") or "")

@@ -24,7 +24,7 @@ class Scores:
     `deployed_speedup` over the `ranked_problems`, of max(1, speedup) where correct and 1 elsewhere. These
     are the problems less those that a trivial answer satisfies; every other figure is over all problems.
     `fast` maps p to the share of all problems correct with speedup >= p (fast@p);
-    `straddling` maps p to how many correct kernels have p inside their interval.
+    `straddling` maps p to how many correct kernels have p inside their published interval.
     """
 
     problems: int

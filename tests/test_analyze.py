@@ -224,7 +224,10 @@ def test_a_file_that_holds_no_results_is_said_to(tmp_path):
 
 @pytest.mark.parametrize(
     "field",
-    [{"metadata": [1]}, {"speedup": "fast"}, {"speedup_ci95": [1.0]}, {"speedup_ci95": ["a", "b"]}],
+    [
+        *({"metadata": [1]}, {"speedup": "fast"}, {"speedup_ci95": [1.0]}, {"speedup_ci95": ["a", "b"]}),
+        *({"speedup_ci95": [0, 0]}, {"speedup_ci95": [2, 1]}),
+    ],
 )
 def test_a_broken_figure_of_a_run_is_named_with_its_file(tmp_path, field):
     results = run_folder(tmp_path / "run") / "eval_results.json"
@@ -326,9 +329,10 @@ def test_intervals_lie_apart_whichever_run_is_faster(tmp_path):
     assert [True, True] == [compare(*runs).pairs[0].clear for runs in ((fast, slow), (slow, fast))]
 
 
-def test_a_difference_that_another_gpu_may_make_is_not_clear(tmp_path):
-    runs = {s: result_file(tmp_path / f"{s}.json", [row(KernelKey(1, 1), s)]) for s in (1.0, 1.04, 1.08)}
-    one, near, far = (read_measured(path) for path in runs.values())
+@pytest.mark.parametrize("written", [result_file, run_folder])
+def test_a_difference_that_another_gpu_may_make_is_not_clear(written, tmp_path):
+    paths = [written(tmp_path / f"{s}.json", [row(KernelKey(1, 1), s)]) for s in (1.0, 1.04, 1.08)]
+    one, near, far = map(read_measured, paths)
     assert [False, True] == [compare(one, other).pairs[0].clear for other in (near, far)]
 
 

@@ -135,6 +135,15 @@ def test_an_audit_says_which_rows_hold_in_a_fresh_process_with_new_seeds(recorde
     assert after.evidence and after.evidence["counter_example"] != EXAMPLE
 
 
+def test_an_audit_writes_what_it_finds_as_it_goes_on_and_begins_with_nothing(recorded, tmp_path):
+    out = tmp_path / "audit.json"
+    out.write_text("of an earlier audit")
+    assert run("audit", recorded, "--top", "0", "--out", str(out)).exit_code == 0
+    assert json.loads(out.read_text()) == []
+    nowhere = run("audit", recorded, "--out", str(out / "audit.json"))
+    assert (2, True) == (nowhere.exit_code, "error: " in nowhere.output)
+
+
 def test_a_row_that_does_not_hold_ends_the_audit_with_1(recorded):
     path, _ = recorded
     data = json.loads(path.read_text())

@@ -76,6 +76,10 @@ def test_percentiles_are_over_correct_kernels_only():
     assert scores.percentiles([None]) == {}
 
 
+MACHINE = math.log(1 + scores.ELSEWHERE_SHARE)
+"""As far as another machine may move the logarithm of a speedup."""
+
+
 def _gains(seed, level, problems=250):
     return scores.log_gains(np.exp(np.random.default_rng(seed).normal(level, 0.3, problems)))
 
@@ -89,7 +93,16 @@ def test_entries_that_differ_by_noise_share_a_rank_and_a_clear_winner_does_not()
 
 def test_a_small_gain_on_every_problem_is_told_apart_because_the_resampling_is_paired():
     base = _gains(3, 0.5)
-    assert scores.shared_ranks({"a": base, "b": base + 0.01}) == {"b": 1, "a": 2}
+    assert scores.shared_ranks({"a": base, "b": base + 0.04}) == {"b": 1, "a": 2}
+
+
+def test_entries_share_a_rank_where_another_machine_may_be_all_that_differs():
+    base = 0.1 + _gains(3, 0.5)
+    assert scores.shared_ranks({"a": base, "b": base + math.log(1.024)}) == {"b": 1, "a": 1}
+    assert scores.shared_ranks({"a": base, "b": base + math.log(1.026)}) == {"b": 1, "a": 2}
+    few = np.where(np.arange(250) < 25, base, 0.0)
+    assert scores.shared_ranks({"a": few, "b": few + 0.01 * (few > 0)}) == {"b": 1, "a": 1}
+    assert scores.shared_ranks({"a": few, "b": np.maximum(few, 0.05)}) == {"b": 1, "a": 2}
 
 
 def test_entries_with_equal_gains_share_the_first_rank():
@@ -101,8 +114,8 @@ def test_entries_are_held_against_the_leader_of_their_rank_not_against_their_nei
     noise = np.random.default_rng(7).normal(0, 0.1, (2, 250))
     noise -= noise.mean(axis=1, keepdims=True)
     behind = noise + 1.5 * noise.std(axis=1, keepdims=True) / math.sqrt(250)
-    first = _gains(6, 0.5)
-    second, third = first - behind[0], first - behind[0] - behind[1]
+    base = 1.0 + _gains(6, 0.5)
+    first, second, third = base + MACHINE, base - behind[0], base - behind[0] - behind[1]
     assert scores.shared_ranks({"second": second, "third": third}) == {"second": 1, "third": 1}
     ranks = scores.shared_ranks({"first": first, "second": second, "third": third})
     assert ranks == {"first": 1, "second": 1, "third": 3}
@@ -110,9 +123,9 @@ def test_entries_are_held_against_the_leader_of_their_rank_not_against_their_nei
 
 @pytest.mark.parametrize(("z", "apart"), [(1.5, False), (2.5, True)])
 def test_ranks_part_where_95_of_100_resamples_say_so(z, apart):
-    base, noise = _gains(8, 0.5), np.random.default_rng(9).normal(0, 0.1, 250)
+    base, noise = 1.0 + _gains(8, 0.5), np.random.default_rng(9).normal(0, 0.1, 250)
     noise -= noise.mean()
-    ahead = base + noise + z * noise.std() / math.sqrt(noise.size)
+    ahead = base + noise + z * noise.std() / math.sqrt(noise.size) + MACHINE
     assert scores.shared_ranks({"ahead": ahead, "base": base}) == {"ahead": 1, "base": 2 if apart else 1}
 
 

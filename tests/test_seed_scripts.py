@@ -61,6 +61,14 @@ def test_the_walk_through_command_by_command(tmp_path, repository):
         assert 0 == done.returncode, done.stderr
         assert f"run_level{level}, level {level}, laptop (judged on CPU)" in done.stdout
     results = json.loads((tmp_path / "runs/run_level1/eval_results.json").read_text())
+    alone = tmp_path / "runs/alone/eval_results.json"
+    alone.parent.mkdir()
+    alone.write_text(json.dumps(results))
+    done = script(
+        *(repository, tmp_path, "benchmark_eval_analysis"),
+        *("run_name=alone", "level=1", "hardware=CPU", "baseline=measured"),
+    )
+    assert (0, True) == (done.returncode, "alone, level 1, CPU\n" in done.stdout), done.stderr
     firsts = {problem: items[0] for problem, items in results.items()}
     assert {"19": "(5 / 5)", "20": "(5 / 5)"} == {
         problem: item["metadata"]["correctness_trials"] for problem, item in firsts.items()

@@ -106,6 +106,16 @@ def test_samples_without_the_one_that_is_scored_are_pointed_out(tmp_path: Path) 
     assert 0 == done.returncode
     assert "    note: 1/19 has samples but no sample 0, which alone is scored" in done.stdout
     assert "1/20" not in done.stdout
+    note = "1/19 has samples but no sample 0, which alone is scored; others serve pass@k"
+    assert f"::warning file={path},title=unscored::{note}" in kbl_validate(path, "--format", "github").stdout
+
+
+@pytest.mark.parametrize(("count", "said"), [(10, "1/9, 1/10 have"), (11, "1/9, 1/10, … have")])
+def test_ten_problems_without_the_sample_that_is_scored_are_named(
+    count: int, said: str, tmp_path: Path
+) -> None:
+    kernels = {f"level_1_problem_{at}_sample_1": FINE["kernels"][KEY] for at in range(1, count + 1)}
+    assert said in kbl_validate(write(tmp_path / "e.json", FINE | {"kernels": kernels})).stdout
 
 
 def test_a_missing_file_gives_status_two_and_the_others_are_still_checked(tmp_path: Path) -> None:

@@ -140,22 +140,27 @@ def geomean_intervals(gains: Mapping[str, Gains]) -> dict[str, Interval]:
 def shared_ranks(gains: Mapping[str, Gains]) -> dict[str, int]:
     """Rank entries by deployed speedup, best first; entries that cannot be told apart share a rank.
 
-    A rank's leader is its best entry. An entry shares the leader's rank while the 95 % interval of the
-    difference of the two, resampled over the same problems, holds zero; the first that falls out of it leads
-    the next rank, numbered by its place. All entries give gains over the same problems in the same order.
+    A rank's leader is its best entry. An entry shares the leader's rank unless the leader stays ahead in
+    97.5 % of the resamples of the problems, the same for both, though all its kernels were slower by
+    ELSEWHERE_SHARE: so much may be the machine's. The first that does not share it leads the next rank,
+    numbered by its place. All entries give gains over the same problems in the same order.
     """
     if not gains:
         return {}
     names = sorted(gains, key=lambda name: (-float(gains[name].sum()), name))
     means = _resampled_means(np.vstack([gains[name] for name in names]))
     ranks: dict[str, int] = {}
-    leader = 0
+    leader, slowed = 0, _slowed_means(gains[names[0]])
     for place, name in enumerate(names):
-        low = np.percentile(means[:, leader] - means[:, place], 2.5)
-        if low > 0:
-            leader = place
+        if np.percentile(slowed - means[:, place], 2.5) > 0:
+            leader, slowed = place, _slowed_means(gains[name])
         ranks[name] = leader + 1
     return ranks
+
+
+def _slowed_means(gains: Gains) -> Gains:
+    """Resample what would be left of gains on a machine that runs their kernels slower."""
+    return _resampled_means(np.maximum(gains - math.log1p(ELSEWHERE_SHARE), 0.0)[np.newaxis, :])[:, 0]
 
 
 def _resampled_means(gains: Gains) -> Gains:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernelbench.problems import Problem
     from kernelbench.rows import ResultFile
 
+    from leaderboard.audit import Finding
     from leaderboard.submission import Submission
 
 _Result = Annotated[Path, typer.Argument(help="Result file under data/results/.")]
@@ -43,14 +44,12 @@ def audit_command(
 
     Exit status: 0 every row holds, 1 one does not, 2 the audit cannot start.
     """
-    import json
-
     from kernelbench.engines.local import LocalEngine
     from kernelbench.keys import KernelKey
 
     from leaderboard.audit import audit, choose, jobs_for
     from leaderboard.evaluate import EvaluationError, load_problems
-    from leaderboard.store import StoreError, write_atomically
+    from leaderboard.store import StoreError
     from leaderboard.submission import InvalidSubmissionError
 
     try:
@@ -58,16 +57,16 @@ def audit_command(
         chosen = [KernelKey.parse(key) for key in keys.split(",")] if keys else choose(recorded, top)
         _require_rows(recorded, chosen)
         jobs = jobs_for(chosen, entry.kernels, load_problems(_problem_set(), chosen, recorded.sizes))
+        if out is not None and out.is_dir():
+            raise ValueError(f"--out must be a file, {out} is a folder")
+        findings: list[Finding] = []
+        _write(out, findings)  # what cannot be written is better known before than after
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
         raise _failed(error) from error
-    if out is not None and out.is_dir():
-        raise _failed(ValueError(f"--out must be a file, {out} is a folder"))
-    findings = []
     for finding in audit(recorded, jobs, LocalEngine(), settings):
         findings.append(finding)
         typer.echo(f"{finding.before.key}: {finding.differs or 'holds'}")
-        if out is not None:  # each time, so that an audit that is stopped has told what it found
-            write_atomically(out, json.dumps([each.to_json() for each in findings], indent=1) + "\n")
+        _write(out, findings)
     held = len(findings) == len(jobs) and not any(each.differs for each in findings)
     typer.echo(f"{sum(not each.differs for each in findings)} of {len(jobs)} rows hold")
     raise typer.Exit(0 if held else 1)
@@ -261,6 +260,16 @@ def _problem_set() -> Any:
     from kernelbench.problems import ProblemSet
 
     return ProblemSet()
+
+
+def _write(out: Path | None, findings: Sequence[Finding]) -> None:
+    """Write what an audit found so far, so that one that is stopped has told it."""
+    import json
+
+    from leaderboard.store import write_atomically
+
+    if out is not None:
+        write_atomically(out, json.dumps([each.to_json() for each in findings], indent=1) + "\n")
 
 
 def _failed(error: Exception) -> typer.Exit:

@@ -123,8 +123,9 @@ def _arrivals(site: Site, view: BoardView) -> Iterator[Arrival]:
         result = entry.standing.result
         first_correct = site.data.first_correct.get((view.name, result.entry), {})
         for line in view.by_entry[result.entry]:
-            if line.is_correct and line.speedup and line.speedup > 1:
-                yield first_correct.get((line.key, line.kernel_sha256), result.finished_at), entry, line
+            if line.is_correct and line.key.sample == 0 and line.speedup and line.speedup > 1:
+                kernel = line.key, line.kernel_sha256
+                yield min(first_correct.get(kernel, result.finished_at), result.finished_at), entry, line
 
 
 def _by_arrival(arrival: Arrival) -> tuple[str, str, KernelKey]:

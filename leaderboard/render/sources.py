@@ -138,7 +138,8 @@ def _read_history(data: Path, boards: Iterable[Board]) -> tuple[History, FirstCo
                 dates = first_correct.setdefault(place, {})
                 for row in result.rows:
                     if row.is_correct:
-                        dates.setdefault((row.key, row.kernel_sha256), result.finished_at)
+                        kernel = row.key, row.kernel_sha256
+                        dates[kernel] = min(dates.get(kernel, result.finished_at), result.finished_at)
     return history, first_correct
 
 

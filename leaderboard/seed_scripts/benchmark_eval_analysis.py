@@ -17,10 +17,11 @@ from kernelbench.compat import (
     read_eval_results,
     write_text,
 )
+from kernelbench.figures import gpu_model
 from kernelbench.keys import PROBLEM_COUNTS
 from kernelbench.problems import DEFAULT_ROOT, ProblemSet
 
-from leaderboard.measured import read_measured
+from leaderboard.measured import hardware_of
 from leaderboard.seed_scripts.runner import run_script
 from leaderboard.store import StoreError, read_strictly
 
@@ -64,7 +65,7 @@ def run(options: Options) -> int:
     if folder.pass_at_k_path.is_file():
         found = json.loads(folder.pass_at_k_path.read_text("utf-8"))
         analysis["pass_at_k"] = {"metadata": found["metadata"], "averages": found["averages"]}
-    typer.echo(_table(analysis, len(baseline), read_measured(folder.path).hardware))
+    typer.echo(_table(analysis, len(baseline), hardware_of(results)))
     if options.output_file:
         write_text(Path(options.output_file), json.dumps(analysis, indent=2) + "\n")
         typer.echo(f"written to {options.output_file}")
@@ -100,6 +101,6 @@ def _table(analysis: dict[str, Any], timed: int, judged_on: str) -> str:
         [name, f"{value:.4f}"] for name, value in analysis.get("pass_at_k", {}).get("averages", {}).items()
     ]
     head = f"{analysis['run_name']}, level {analysis['level']}, {analysis['hardware']}"
-    if judged_on and judged_on != analysis["hardware"]:
+    if judged_on and judged_on not in gpu_model(analysis["hardware"]):
         head += f" (judged on {judged_on})"
     return f"{head}\n{tabulate(rows, tablefmt='plain')}"
