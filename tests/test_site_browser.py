@@ -54,6 +54,11 @@ def page(browser: Any) -> Iterator[Any]:
     assert [] == complaints
 
 
+GOOD_SUBMISSION = json.dumps(
+    {"metadata": {"display_name": "Mine"}, "kernels": {"level_1_problem_19_sample_0": "class ModelNew: pass"}}
+).encode()
+
+
 def board(page: Any, site: str, query: str = "") -> None:
     page.goto(f"{site}boards/H200.html{query}")
     page.wait_for_selector("#search", state="visible")
@@ -180,7 +185,7 @@ def test_the_curve_counts_at_the_very_speedup_that_it_shows(page: Any, site: str
         "import('../assets/curve.js').then((m) => [...Array(1001).keys()].map((at) => m.fromSlider(at)))"
     )
     assert counted == [round(p, 2) for p in counted]
-    assert {0.25, 1.0, 16.0} <= set(counted)
+    assert {0.25, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0} <= set(counted)
 
 
 def test_chosen_entries_are_drawn_and_lead_to_their_comparison(page: Any, site: str) -> None:
@@ -257,8 +262,49 @@ def test_a_comparison_can_be_filtered_and_swapped(page: Any, site: str) -> None:
 
 
 def test_a_board_or_entry_that_is_not_there_is_named(page: Any, site: str) -> None:
-    page.goto(f"{site}compare.html?board=B300&a=nobody")
+    page.goto(f"{site}compare.html?board=H200&a=nobody")
     page.wait_for_selector("text=no “nobody” on this board")
+    page.goto(f"{site}compare.html?board=B300&a=torch-eager&b=hostile")
+    page.wait_for_selector("text=There is no board B300")
+    assert page.locator("#result table").count() == 0
+    page.goto(f"{site}problems/1_1.html?a=nobody#code")
+    page.wait_for_selector("text=“nobody” has no kernel for this problem on this board")
+    assert "a=nobody" in page.url
+
+
+def test_the_matrix_adds_what_its_address_names(page: Any, site: str) -> None:
+    page.goto(f"{site}matrix/H200.html?add=hostile")
+    until(page, "document.querySelector('#found').textContent.includes('there already')")
+
+
+def test_a_comparison_leads_to_the_kernels_that_there_are(page: Any, site: str) -> None:
+    page.goto(f"{site}compare.html?board=H200&a=torch-eager&b=hostile")
+    page.wait_for_selector("#pairs tbody tr")
+    links = page.eval_on_selector_all(
+        "#pairs tbody tr",
+        "rows => rows.map((row) => [row.cells[1].textContent, row.cells[2].textContent, row.querySelector('a').search])",
+    )
+    for first, second, link in links:
+        known = {"torch-eager": first != "no kernel", "hostile": second != "no kernel"}
+        assert [f"={entry}" in link for entry in known] == list(known.values()), link
+    assert any("no kernel" in figures for figures in links)
+
+
+def test_a_file_that_is_refused_leaves_nothing_to_check(page: Any, site: str) -> None:
+    page.goto(f"{site}submit.html")
+    good = {"name": "a.json", "mimeType": "application/json", "buffer": GOOD_SUBMISSION}
+    page.set_input_files("#file", files=[good])
+    page.wait_for_selector("text=This fits the schema")
+    page.set_input_files("#file", files=[{**good, "buffer": GOOD_SUBMISSION.decode().encode("utf-16")}])
+    page.wait_for_selector("text=The file is not UTF-8")
+    page.click("#check")
+    page.wait_for_selector("text=There is nothing to check")
+    padded = GOOD_SUBMISSION + b" " * 300_000
+    page.set_input_files("#file", files=[{**good, "buffer": padded}])
+    page.wait_for_selector("text=This fits the schema")
+    page.evaluate("document.querySelector('#verdict').replaceChildren()")
+    page.click("#check")
+    page.wait_for_selector("text=This fits the schema")
 
 
 def test_the_matrix_shows_the_level_that_the_address_names(page: Any, site: str) -> None:

@@ -75,7 +75,7 @@ def histogram(speedups: Sequence[float], width: float = 640, height: float = 150
             height * (1 - number / top),
             step - 2,
             height * number / top,
-            _bin_label(at),
+            _bin_label(at, bins),
             number,
         )
         for at, number in enumerate(counts)
@@ -124,5 +124,6 @@ def _curve_y(share: float) -> float:
     return top + (CURVE_SIZE[1] - top - bottom) * (1 - max(share, 0.0))
 
 
-def _bin_label(at: int) -> str:
-    return f"{2 ** (at / 4 - 3):.2f}× to {2 ** ((at + 1) / 4 - 3):.2f}×"
+def _bin_label(at: int, bins: int) -> str:
+    low, high = f"{2 ** (at / 4 - 3):.2f}×", f"{2 ** ((at + 1) / 4 - 3):.2f}×"
+    return f"below {high}" if at == 0 else f"{low} and more" if at == bins - 1 else f"{low} to {high}"

@@ -21,7 +21,7 @@ let picked = state.read("pick").split(",").filter(Boolean).slice(0, MOST);
 const figure = (entry, name) => (entry[level] ? entry[level][place[name]] : null);
 
 function value(entry, column) {
-  if (column === "rank") return entry.at;
+  if (column === "rank") return entry.rank === "–" ? null : entry.at;
   if (column === "name") return entry.name.toLowerCase();
   if (column === "date") return entry.date;
   if (/^l\d$/.test(column)) return entry[column] ? entry[column][0] : null;
@@ -124,12 +124,18 @@ function showPicked() {
     el("button", { type: "button", onclick: () => { picked = []; update(); showPicked(); curves(); } }, "Clear")] : []));
 }
 
+// As leaderboard/render/boards.py does.
+function drawnAtFirst() {
+  const ranked = entries.filter((entry) => entry.rank !== "–");
+  return (ranked.length ? ranked : entries).slice(0, 5);
+}
+
 async function curves() {
   const mine = ++turn;
   const slider = byId("p");
   const p = fromSlider(Number(slider.value));
   byId("p-value").textContent = p.toFixed(2);
-  const names = picked.length ? picked : entries.filter((entry) => entry.rank !== "–").concat(entries).slice(0, 5).map((entry) => entry.id);
+  const names = picked.length ? picked : drawnAtFirst().map((entry) => entry.id);
   const chosen = [...new Set(names)].map((id) => entries.find((entry) => entry.id === id)).filter(Boolean);
   const loaded = await Promise.all(chosen.map((entry) => entryData(section.dataset.slug, entry.id)));
   if (mine !== turn) return; // a later choice overtook this one
@@ -196,7 +202,7 @@ function fields() {
 function slider() {
   const p = Number(state.read("p", "1")) || 1;
   const input = el("input", { type: "range", id: "p", min: 0, max: 1000, step: 1, value: toSlider(Math.min(Math.max(p, 0.25), 16)), oninput: curves });
-  byId("curve").prepend(el("div", { class: "slider" }, el("label", { for: "p" }, "Least speedup p: "), el("output", { id: "p-value", for: "p" }, p.toFixed(2)), input));
+  byId("curve").prepend(el("div", { class: "slider" }, el("label", { for: "p" }, "Least speedup p: "), el("output", { id: "p-value", for: "p" }, fromSlider(Number(input.value)).toFixed(2)), input));
   document.querySelector("#curves .script").hidden = false;
   const watch = new IntersectionObserver((seen) => {
     if (!seen.some((item) => item.isIntersecting)) return;

@@ -9,6 +9,7 @@ const fields = Object.fromEntries(["board", "a", "b", "level", "outcome"].map((i
 const WORDS = { a: "A wins", b: "B wins", tie: "tie", neither: "neither correct" };
 const SPAN = [1 / 8, 16];
 let entries = [];
+let turn = 0;
 
 // A win needs intervals that do not meet; a correct kernel wins over one that is not.
 export function outcome(a, b) {
@@ -35,6 +36,7 @@ async function loadBoard() {
 }
 
 async function show() {
+  const mine = ++turn;
   state.write({ board: fields.board.value, ...Object.fromEntries(["a", "b", "level", "outcome"].map((id) => [id, fields[id].value])) });
   const [a, b] = [entryOf(fields.a.value), entryOf(fields.b.value)];
   byId("result").replaceChildren();
@@ -44,6 +46,7 @@ async function show() {
     return;
   }
   const [left, right] = await Promise.all([entryData(fields.board.value, a.id), entryData(fields.board.value, b.id)]);
+  if (mine !== turn) return; // a later choice overtook this one
   const all = pairUp(left, right).filter((pair) => !fields.level.value || String(pair.level) === fields.level.value);
   const pairs = all.filter((pair) => !fields.outcome.value || pair.outcome === fields.outcome.value);
   byId("found").textContent = `${pairs.length} of ${all.length} problems`;
@@ -77,7 +80,7 @@ function scatter(pairs, a, b) {
     svg("svg", { class: "chart", viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `Speedups of ${both.length} problems that both solve: ${a.name} upwards, ${b.name} across` },
       marks, svg("line", { class: "one", x1: at(SPAN[0]), y1: size - at(SPAN[0]), x2: at(SPAN[1]), y2: size - at(SPAN[1]) }), dots,
       svg("text", { x: at(SPAN[1]) - 6, y: size - at(SPAN[0]) - 8, "text-anchor": "end" }, "B →"), svg("text", { x: at(SPAN[0]) + 8, y: size - at(SPAN[1]) + 18 }, "A ↑")),
-    el("figcaption", {}, `Speedup over PyTorch where both are correct: A, ${a.name}, upwards; B, ${b.name}, across. Above the line A is faster.`));
+    el("figcaption", {}, `Speedup over PyTorch where both are correct: A, ${a.name}, upwards; B, ${b.name}, across. Above the line A is faster. Dots at an edge may lie beyond it.`));
 }
 
 function cells(row) {
@@ -90,7 +93,8 @@ function table(pairs, a, b) {
   const head = (text, type, css = "") => el("th", { scope: "col", "data-type": type, class: css }, text);
   const line = (pair) => {
     const both = format.fast(pair.a) && format.fast(pair.b);
-    const link = `${root}problems/${pair.id}.html?board=${fields.board.value}&a=${a.id}&b=${b.id}#code`;
+    const [first, second] = [[pair.a, a], [pair.b, b]].filter(([row]) => row).map(([, entry]) => entry.id);
+    const link = `${root}problems/${pair.id}.html?board=${fields.board.value}&a=${first}${second ? `&b=${second}` : ""}#code`;
     return el("tr", {}, el("th", { scope: "row", "data-value": pair.level * 1000 + pair.number }, el("a", { href: link }, `${pair.level}/${pair.number}`)),
       cells(pair.a), cells(pair.b), el("td", { class: "n", "data-value": both ? pair.a.speedup / pair.b.speedup : "" }, both ? format.speedup(pair.a.speedup / pair.b.speedup) : "–"),
       el("td", {}, WORDS[pair.outcome]));
@@ -103,14 +107,15 @@ function table(pairs, a, b) {
 async function start() {
   const boards = [...fields.board.options].map((option) => option.value);
   fields.board.value = boards.includes(state.read("board")) ? state.read("board") : boards[0];
-  if (state.read("board") && !boards.includes(state.read("board"))) byId("found").textContent = `There is no board ${state.read("board")}.`;
   for (const id of ["a", "b", "level", "outcome"]) fields[id].value = state.read(id);
   byId("choose").hidden = false;
-  fields.board.addEventListener("change", async () => { await loadBoard(); await show(); });
+  fields.board.addEventListener("change", async () => { const mine = ++turn; await loadBoard(); if (mine === turn) await show(); });
   for (const id of ["a", "b", "level", "outcome"]) fields[id].addEventListener("change", show);
   byId("swap").addEventListener("click", () => { [fields.a.value, fields.b.value] = [fields.b.value, fields.a.value]; show(); });
   await loadBoard();
-  await show();
+  const wanted = state.read("board");
+  if (wanted && !boards.includes(wanted)) byId("found").textContent = `There is no board ${wanted}.`;
+  else await show();
 }
 
 if (fields.board) start();

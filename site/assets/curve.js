@@ -6,8 +6,13 @@ const RANGE = [0.25, 16];
 const SIZE = [720, 300];
 const MARGIN = { left: 44, top: 12, right: 12, bottom: 34 }; // as in leaderboard/render/charts.py
 
-// To the two digits that are shown, so that what is counted is what is read.
-export const fromSlider = (value) => Number((RANGE[0] * (RANGE[1] / RANGE[0]) ** (value / 1000)).toFixed(2));
+// To the two digits that are shown, so that what is counted is what is read; halves are met exactly.
+export function fromSlider(value) {
+  const exact = RANGE[0] * (RANGE[1] / RANGE[0]) ** (value / 1000);
+  const half = Math.round(2 * exact) / 2;
+  return half && toSlider(half) === value ? half : Number(exact.toFixed(2));
+}
+
 export const toSlider = (p) => Math.round(1000 * Math.log(p / RANGE[0]) / Math.log(RANGE[1] / RANGE[0]));
 
 const across = (p) => {

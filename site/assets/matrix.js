@@ -61,6 +61,7 @@ function show() {
 
 async function start() {
   controls.hidden = false;
+  const wanted = state.read("add").split(",").filter(Boolean); // before show writes what is there now
   byId("level").value = state.read("level");
   byId("level").addEventListener("change", show);
   entries = (await fetchJson(controls.dataset.table.slice(root.length))).entries;
@@ -71,7 +72,7 @@ async function start() {
     byId("add").value = "";
   });
   show();
-  for (const id of state.read("add").split(",").filter(Boolean)) await add(id);
+  for (const id of wanted) await add(id);
 }
 
 if (controls) start();

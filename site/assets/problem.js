@@ -13,6 +13,7 @@ const REFERENCE = "reference";
 const NOTHING = "nothing";
 let kernels = [];
 let turn = 0;
+let isFirst = true;
 
 const named = (entry) => kernels.find((kernel) => kernel.entry === entry);
 
@@ -26,10 +27,15 @@ async function loadBoard() {
   const [a, b] = [state.read("a"), state.read("b")];
   left.replaceChildren(...kernels.map(option));
   right.replaceChildren(el("option", { value: REFERENCE }, "the PyTorch reference"), el("option", { value: NOTHING }, "nothing: code only"), ...kernels.map(option));
+  const isMissing = isFirst && a && !named(a); // of an address; who chooses another GPU sees what is there
+  isFirst = false;
   if (named(a)) left.value = a;
   await takeSample(a, state.read("sample"));
   if ([REFERENCE, NOTHING].includes(b) || named(b)) right.value = b;
-  await show();
+  if (!isMissing) return show();
+  left.selectedIndex = -1;
+  byId("facts").replaceChildren();
+  return complain(`“${a}” has no kernel for this problem on this board.`);
 }
 
 // An address may name another sample than the one that stands for the entry.
@@ -66,8 +72,12 @@ async function show() {
     byId("shown").replaceChildren(b ? drawDiff(b, a, { all: !changed.checked }) : code(a));
     chosenRow();
   } catch (error) {
-    byId("shown").replaceChildren(el("p", { class: "notice" }, `The code cannot be shown: ${error.message}`));
+    complain(`The code cannot be shown: ${error.message}`);
   }
+}
+
+function complain(message) {
+  byId("shown").replaceChildren(el("p", { class: "notice" }, message));
 }
 
 function code(side) {
@@ -146,10 +156,11 @@ for (const block of document.querySelectorAll("pre[data-plain]")) {
 }
 if (gpu.value || gpu.options?.length) {
   const wanted = state.read("board");
-  if (wanted && (!gpu.options || [...gpu.options].some((item) => item.value === wanted))) gpu.value = wanted;
+  if (wanted && gpu.options && [...gpu.options].some((item) => item.value === wanted)) gpu.value = wanted;
   viewer.hidden = false;
   tables();
   gpu.addEventListener("change", loadBoard);
   for (const field of [left, right, changed]) field.addEventListener("change", show);
-  loadBoard().then(() => { if (location.hash === "#code") viewer.scrollIntoView(); });
+  loadBoard().catch((error) => complain(`The kernels cannot be shown: ${error.message}`))
+    .then(() => { if (location.hash === "#code") viewer.scrollIntoView(); });
 }

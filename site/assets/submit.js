@@ -8,6 +8,7 @@ const LARGEST = 16 * 1024 * 1024; // as kbl validate
 const SHOWN = 30;
 const COUNTS = { 1: 100, 2: 100, 3: 50, 4: 20 };
 const box = byId("validator");
+let large = ""; // a file's text that is too long to be shown
 
 function verdict(css, ...children) {
   byId("verdict").replaceChildren(el("div", { class: `verdict ${css}` }, ...children));
@@ -63,13 +64,15 @@ function list(text, mistakes) {
 async function readFile() {
   const [file] = byId("file").files;
   if (!file) return;
+  byId("text").value = large = "";
   if (file.size > LARGEST) {
     verdict("wrong", el("p", {}, `A submission may have 16 MiB, this file has ${(file.size / 2 ** 20).toFixed(1)} MiB.`));
     return;
   }
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await file.arrayBuffer());
-    byId("text").value = text.length < 200_000 ? text : "";
+    if (text.length < 200_000) byId("text").value = text;
+    else large = text;
     await run(text);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
@@ -79,4 +82,5 @@ async function readFile() {
 
 box.hidden = false;
 byId("file").addEventListener("change", readFile);
-byId("check").addEventListener("click", () => run(byId("text").value));
+byId("file").addEventListener("click", (event) => { event.target.value = ""; }); // so that the same file can be chosen again
+byId("check").addEventListener("click", () => run(byId("text").value || large));
