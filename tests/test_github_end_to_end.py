@@ -383,6 +383,7 @@ def test_passing_errors_and_rate_limits_are_waited_out(project: Project) -> None
         Fault("GET", "/pulls/7", 1, 502),
         Fault("GET", "/compare/", 1, 403, limit, {"Retry-After": "1"}),
         Fault("POST", "/comments", 1, 500),
+        Fault("PATCH", "/comments/", 3, 502),
         Fault("POST", "/statuses", 1, 429, limit, {"Retry-After": "1"}),
     ]
     run = project.label(pull)

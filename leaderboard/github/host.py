@@ -28,7 +28,10 @@ BOT = "github-actions[bot]"
 API_VERSION = "2022-11-28"
 STATUS_CONTEXT = "leaderboard/evaluate"
 SECONDARY_LIMIT_WAIT_S = 60.0
-LONGEST_LIMIT_WAIT_S = 900.0
+LONGEST_LIMIT_WAIT_S = 480.0
+"""Less than the ten minutes that a job has."""
+ASKED_AGAIN = frozenset({"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"})
+"""Methods that are tried again after a passing error: what they say twice is as good as once."""
 NOBODY = 0
 """The account number of those whose account is gone; owns nothing."""
 OWNING_COMMITS = 30
@@ -99,6 +102,7 @@ def connect(api_url: str, repository: str, token: str, *, patience: Patience) ->
         total=patience.api_retries,
         backoff_factor=0.5,
         status_forcelist=[429, *range(500, 600)],
+        allowed_methods=ASKED_AGAIN,
         secondary_rate_wait=SECONDARY_LIMIT_WAIT_S,
         max_rate_limit_wait=LONGEST_LIMIT_WAIT_S,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -95,11 +95,13 @@ def _with_entry(host: Host, pull: Pull, head_sha: str, *, change: Change, proble
         Inspection(pull=pull, head_sha=head_sha, change=change, problems=(), blob_sha=file.sha),
         host.blob(file.sha),
         name,
-        is_maintainer=pull.is_merged or host.role(pull.author_login) in WRITERS,
+        may_send_baselines=lambda: pull.is_merged or host.role(pull.author_login) in WRITERS,
     )
 
 
-def _read_entry(inspection: Inspection, raw: bytes, name: str, *, is_maintainer: bool) -> Inspection:
+def _read_entry(
+    inspection: Inspection, raw: bytes, name: str, *, may_send_baselines: Callable[[], bool]
+) -> Inspection:
     report = check_bytes(raw, Path(name))
     texts = [f"line {m.line}, column {m.column}: {m.message}; {m.mend} ({m.rule})" for m in report.mistakes]
     texts += [f"and {report.more} more mistakes; kbl validate --all lists them"] if report.more else []
@@ -107,6 +109,6 @@ def _read_entry(inspection: Inspection, raw: bytes, name: str, *, is_maintainer:
         submission = parse(raw, name)
     except InvalidSubmissionError:
         submission = None
-    if submission is not None and submission.is_baseline and not is_maintainer:
+    if submission is not None and submission.is_baseline and not may_send_baselines():
         texts.append("metadata.baseline is for the maintainers' own entries; leave it out")
     return replace(inspection, raw=raw, problems=tuple(texts), submission=submission)

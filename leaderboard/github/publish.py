@@ -97,8 +97,8 @@ def run_publish(host: Host, runner: Runner, settings: EvaluationSettings, asked:
     except GitError as error:
         branch, said = code_span(settings.results_ref), code_span(str(error), 600)
         remark = (
-            f"The result could not be pushed to {branch}: {said}. Once that is mended, *Re-run failed jobs* "
-            "publishes it: nothing is judged again."
+            f"The result could not be pushed to {branch}: {said}. Once that is mended, re-running "
+            "the job *Publish* publishes it: nothing is judged again."
         )
         voice.report(asked.pull, _failed(inspection, remark, runner))
         raise
