@@ -90,8 +90,18 @@ def test_the_same_result_twice_is_committed_once(project: Project) -> None:
     run = project.label(pull)
 
     assert before == project.main
-    assert "0 judged now" in run.jobs["evaluate"].log
+    assert {"0"} == set(re.findall(r"(\d+) judged now", run.jobs["evaluate"].log))
     assert "Evaluated" in project.comment(pull)
+
+
+def test_what_was_recorded_while_a_run_waited_is_not_judged_again(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    at_the_label = project.main
+    project.label(pull)
+    run = project.label(pull, checkout=at_the_label)
+
+    assert {"0"} == set(re.findall(r"(\d+) judged now", run.jobs["evaluate"].log))
+    assert "success" == run.results["publish"]
 
 
 def test_an_evaluation_starts_by_hand_too(project: Project) -> None:

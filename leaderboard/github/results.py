@@ -1,4 +1,4 @@
-"""Brings recorded results into a checkout of main, where they have a branch of their own."""
+"""Brings recorded results into a checkout of main, from the tip of their branch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ DATA = Path("data")
 def bring_results(settings: EvaluationSettings, runner: Runner) -> None:
     """Put the results of the settings' board into the checkout this runs in; raise GitError.
 
-    All else on that branch is as old as the branch: boards measured elsewhere and notices stand on main.
+    A job that waited has the checkout of its event, in which what was recorded since is missing. All else on
+    a branch of results is as old as the branch: boards measured elsewhere and notices stand on main.
     """
-    if settings.results_ref == settings.base_ref:
-        return
     remote = Remote(
         url=runner.clone_url, ref=settings.results_ref, start_ref=settings.base_ref, token=runner.token
     )

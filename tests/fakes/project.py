@@ -131,11 +131,13 @@ class Project:
         told["action"] = action
         return self.runner.run("comment.yml", "workflow_run", told)
 
-    def label(self, pull: Pull, sender: str = "maria", head: str | None = None) -> Run:
-        """Set the label and run what it starts; the payload has the head of that moment."""
+    def label(
+        self, pull: Pull, sender: str = "maria", head: str | None = None, checkout: str = "main"
+    ) -> Run:
+        """Set the label and run what it starts; the payload has the head of that moment, as `checkout` has main."""
         pull.labels.append("evaluate")
         labelled = payload("pull_request_target.labeled", pull, head or self.host.head_of(pull), sender)
-        return self.runner.run("evaluate.yml", "pull_request_target", labelled)
+        return self.runner.run("evaluate.yml", "pull_request_target", labelled, head=checkout)
 
     def dispatch(self, pull: Pull, head: str | None = None, sender: str = "maria") -> Run:
         """Start the evaluation by hand."""
