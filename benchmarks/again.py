@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 
 import numpy as np  # noqa: E402
+from evaluator import dump  # noqa: E402
 from kernelbench import scores  # noqa: E402
 from kernelbench.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey  # noqa: E402
 from kernelbench.rows import ResultFile, Row  # noqa: E402
@@ -53,8 +54,11 @@ def main() -> int:
         "audited_alone": figures([pair for pair in audited if pair[1].kernel_sha256 not in known]),
         "told_apart_from_itself": {before.entry: told_apart(before, judged) for before, _ in runs},
         "simulated": SIMULATED,
-        "judged_pairs": [facts(pair) for pair in judged],
-        "audited_pairs": [facts(pair) for pair in audited],
+        "rows": [
+            {"from": name, **facts(pair)}
+            for name, pairs in (("judged", judged), ("audited", audited))
+            for pair in pairs
+        ],
     }
     write_atomically(RESULTS / f"again-{report['gpu']}.json", dump(report))
     for name in ("judged_again", "audited", "audited_alone", "told_apart_from_itself"):
@@ -119,15 +123,6 @@ def facts(pair: Pair) -> dict[str, Any]:
     """What a figure needs of a kernel's two rows."""
     entry, before, after = pair
     return {"entry": entry, "key": str(before.key), "before": _timed(before), "after": _timed(after)}
-
-
-def dump(report: dict[str, Any]) -> str:
-    """The report as JSON, one pair a line."""
-    lists = [name for name in report if name.endswith("_pairs")]
-    head = json.dumps({name: value for name, value in report.items() if name not in lists}, indent=1)
-    bodies = [",\n".join(f"  {json.dumps(pair)}" for pair in report[name]) for name in lists]
-    lines = [f' "{name}": [\n{body}\n ]' for name, body in zip(lists, bodies, strict=True)]
-    return head[:-2] + ",\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _of_one_kernel(pair: Pair) -> Pair:

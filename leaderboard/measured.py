@@ -17,7 +17,7 @@ from kernelbench.figures import gpu_model
 from kernelbench.keys import KernelKey
 from kernelbench.problems import ProblemSet
 from kernelbench.rows import Row, Sizes
-from kernelbench.scores import published_interval
+from kernelbench.scores import Interval, published_interval
 
 from leaderboard.store import StoreError, parse_result, read_strictly
 
@@ -34,7 +34,7 @@ class Sample:
     correct: bool
     runtime_ms: float | None = None
     speedup: float | None = None
-    speedup_ci95: tuple[float, float] | None = None
+    speedup_ci95: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,19 +141,24 @@ def _from_run(run: RunFolder) -> Measured:
 def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
     correct = bool(item["correctness"] and item["compiled"])
     runtime, reference = float(item.get("runtime", -1.0)), float(item.get("ref_runtime", -1.0))
-    speedup, interval = item.get("speedup"), item.get("speedup_ci95")
-    low, high = map(float, interval) if correct and interval else (1.0, 1.0)
-    if not 0 < low <= high:
-        raise ValueError(f"speedup_ci95 must be two positive numbers in order, got {interval!r}")
     return Sample(
         key=KernelKey(level, problem, int(item.get("sample_id", 0))),
         status=str(item.get("status") or ("correct" if correct else "failed")),
         compiled=bool(item["compiled"]),
         correct=correct,
         runtime_ms=runtime if correct and runtime > 0 else None,
-        speedup=_speedup(speedup, reference, runtime) if correct else None,
-        speedup_ci95=published_interval((low, high)) if correct and interval else None,
+        speedup=_speedup(item.get("speedup"), reference, runtime) if correct else None,
+        speedup_ci95=_interval(item.get("speedup_ci95")) if correct else None,
     )
+
+
+def _interval(given: Any) -> Interval | None:
+    if not given:
+        return None
+    low, high = map(float, given)
+    if not 0 < low <= high:
+        raise ValueError(f"speedup_ci95 must be two positive numbers in order, got {given!r}")
+    return published_interval((low, high))
 
 
 def _speedup(measured: Any, reference_ms: float, runtime_ms: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -91,17 +91,11 @@ def _with_entry(host: Host, pull: Pull, head_sha: str, *, change: Change, proble
     if file.size > MAX_FILE_BYTES:
         problems = [f"{change.path} has {file.size:,} bytes; submit at most {MAX_FILE_BYTES:,}"]
         return Inspection(pull=pull, head_sha=head_sha, change=change, problems=tuple(problems))
-    return _read_entry(
-        Inspection(pull=pull, head_sha=head_sha, change=change, problems=(), blob_sha=file.sha),
-        host.blob(file.sha),
-        name,
-        may_send_baselines=lambda: pull.is_merged or host.role(pull.author_login) in WRITERS,
-    )
+    inspection = Inspection(pull=pull, head_sha=head_sha, change=change, problems=(), blob_sha=file.sha)
+    return _read_entry(host, inspection, host.blob(file.sha), name)
 
 
-def _read_entry(
-    inspection: Inspection, raw: bytes, name: str, *, may_send_baselines: Callable[[], bool]
-) -> Inspection:
+def _read_entry(host: Host, inspection: Inspection, raw: bytes, name: str) -> Inspection:
     report = check_bytes(raw, Path(name))
     texts = [f"line {m.line}, column {m.column}: {m.message}; {m.mend} ({m.rule})" for m in report.mistakes]
     texts += [f"and {report.more} more mistakes; kbl validate --all lists them"] if report.more else []
@@ -109,6 +103,10 @@ def _read_entry(
         submission = parse(raw, name)
     except InvalidSubmissionError:
         submission = None
-    if submission is not None and submission.is_baseline and not may_send_baselines():
+    if submission is not None and submission.is_baseline and not _may_send_baselines(host, inspection.pull):
         texts.append("metadata.baseline is for the maintainers' own entries; leave it out")
     return replace(inspection, raw=raw, problems=tuple(texts), submission=submission)
+
+
+def _may_send_baselines(host: Host, pull: Pull) -> bool:
+    return pull.is_merged or host.role(pull.author_login) in WRITERS

@@ -126,21 +126,28 @@ def _floors(gpu: str, problems: Iterable[Problem]) -> dict[str, float]:
 
 def _read_history(data: Path, boards: Iterable[Board]) -> tuple[History, FirstCorrect]:
     history: dict[tuple[str, str], list[Revision]] = {}
-    first_correct: dict[tuple[str, str], dict[tuple[KernelKey, str], str]] = {}
+    first_correct: dict[tuple[str, str], Mapping[tuple[KernelKey, str], str]] = {}
     for board in boards:
         for standing in board.standings:
             folder = store.history_path(data, board.name, standing.entry, 0).parent
             files = {int(path.stem): path for path in folder.glob("*.json") if path.stem.isdecimal()}
             earlier = [files[number] for number in sorted(files) if number < standing.result.revision]
-            place = board.name, standing.entry
-            for result in map(store.read_result, earlier):
-                history.setdefault(place, []).append(_revision(result))
-                dates = first_correct.setdefault(place, {})
-                for row in result.rows:
-                    if row.is_correct:
-                        kernel = row.key, row.kernel_sha256
-                        dates[kernel] = min(dates.get(kernel, result.finished_at), result.finished_at)
+            results = [store.read_result(path) for path in earlier]
+            if results:
+                history[board.name, standing.entry] = [_revision(result) for result in results]
+                first_correct[board.name, standing.entry] = _first_correct(results)
     return history, first_correct
+
+
+def _first_correct(results: Iterable[ResultFile]) -> dict[tuple[KernelKey, str], str]:
+    """Map each kernel to the end of the first evaluation that found it correct."""
+    latest_first = sorted(results, key=lambda result: result.finished_at, reverse=True)
+    return {
+        (row.key, row.kernel_sha256): result.finished_at
+        for result in latest_first
+        for row in result.rows
+        if row.is_correct
+    }
 
 
 def _revision(result: ResultFile) -> Revision:

@@ -31,7 +31,10 @@ export function pairUp(a, b) {
 const entryOf = (text) => entries.find((entry) => entry.id === text) ?? entries.find((entry) => entry.name.toLowerCase() === text.trim().toLowerCase());
 
 async function loadBoard() {
-  entries = (await fetchJson(`boards/${fields.board.value}.table.json`)).entries;
+  const board = fields.board.value;
+  const found = (await fetchJson(`boards/${board}.table.json`)).entries;
+  if (board !== fields.board.value) return; // another was chosen meanwhile
+  entries = found;
   byId("entries").replaceChildren(...entries.map((entry) => el("option", { value: entry.id }, entry.name)));
 }
 
@@ -106,16 +109,16 @@ function table(pairs, a, b) {
 
 async function start() {
   const boards = [...fields.board.options].map((option) => option.value);
-  fields.board.value = boards.includes(state.read("board")) ? state.read("board") : boards[0];
+  const wanted = state.read("board") || boards[0];
+  fields.board.value = boards.includes(wanted) ? wanted : boards[0];
   for (const id of ["a", "b", "level", "outcome"]) fields[id].value = state.read(id);
   byId("choose").hidden = false;
-  fields.board.addEventListener("change", async () => { const mine = ++turn; await loadBoard(); if (mine === turn) await show(); });
+  fields.board.addEventListener("change", async () => { await loadBoard(); await show(); });
   for (const id of ["a", "b", "level", "outcome"]) fields[id].addEventListener("change", show);
   byId("swap").addEventListener("click", () => { [fields.a.value, fields.b.value] = [fields.b.value, fields.a.value]; show(); });
   await loadBoard();
-  const wanted = state.read("board");
-  if (wanted && !boards.includes(wanted)) byId("found").textContent = `There is no board ${wanted}.`;
-  else await show();
+  if (boards.includes(wanted)) await show();
+  else byId("found").textContent = `There is no board ${wanted}.`;
 }
 
 if (fields.board) start();

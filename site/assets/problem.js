@@ -13,7 +13,6 @@ const REFERENCE = "reference";
 const NOTHING = "nothing";
 let kernels = [];
 let turn = 0;
-let isFirst = true;
 
 const named = (entry) => kernels.find((kernel) => kernel.entry === entry);
 
@@ -22,17 +21,16 @@ function option(kernel) {
   return el("option", { value: kernel.entry }, `${kernel.display_name} (${figure})`);
 }
 
-async function loadBoard() {
+// What an address names and the board lacks is said; who chooses another GPU sees what is there.
+async function loadBoard({ isAddressed = false } = {}) {
   kernels = gpu.value ? (await fetchJson(`api/v1/problems/${gpu.value}/${problem}.json`)).kernels : [];
   const [a, b] = [state.read("a"), state.read("b")];
   left.replaceChildren(...kernels.map(option));
   right.replaceChildren(el("option", { value: REFERENCE }, "the PyTorch reference"), el("option", { value: NOTHING }, "nothing: code only"), ...kernels.map(option));
-  const isMissing = isFirst && a && !named(a); // of an address; who chooses another GPU sees what is there
-  isFirst = false;
   if (named(a)) left.value = a;
   await takeSample(a, state.read("sample"));
   if ([REFERENCE, NOTHING].includes(b) || named(b)) right.value = b;
-  if (!isMissing) return show();
+  if (!isAddressed || !a || named(a)) return show();
   left.selectedIndex = -1;
   byId("facts").replaceChildren();
   return complain(`“${a}” has no kernel for this problem on this board.`);
@@ -159,8 +157,8 @@ if (gpu.value || gpu.options?.length) {
   if (wanted && gpu.options && [...gpu.options].some((item) => item.value === wanted)) gpu.value = wanted;
   viewer.hidden = false;
   tables();
-  gpu.addEventListener("change", loadBoard);
+  gpu.addEventListener("change", () => loadBoard());
   for (const field of [left, right, changed]) field.addEventListener("change", show);
-  loadBoard().catch((error) => complain(`The kernels cannot be shown: ${error.message}`))
+  loadBoard({ isAddressed: true }).catch((error) => complain(`The kernels cannot be shown: ${error.message}`))
     .then(() => { if (location.hash === "#code") viewer.scrollIntoView(); });
 }
