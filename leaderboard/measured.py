@@ -177,6 +177,8 @@ def hardware_of(results: EvalResults) -> str:
 def _devices(results: EvalResults) -> Iterator[tuple[str, str]]:
     for item in chain.from_iterable(results.values()):
         metadata = item.get("metadata") or {}
+        if not isinstance(metadata, Mapping):
+            raise ValueError(f"metadata must be an object, got {metadata!r}")
         yield str(metadata.get("hardware") or ""), str(metadata.get("device") or "")
 
 

@@ -69,6 +69,14 @@ def test_the_walk_through_command_by_command(tmp_path, repository):
         *("run_name=alone", "level=1", "hardware=CPU", "baseline=measured"),
     )
     assert (0, True) == (done.returncode, "alone, level 1, CPU\n" in done.stdout), done.stderr
+    next(iter(results.values()))[0]["metadata"] = [1]
+    alone.write_text(json.dumps(results))
+    done = script(
+        *(repository, tmp_path, "benchmark_eval_analysis"),
+        *("run_name=alone", "level=1", "hardware=CPU", "baseline=measured"),
+    )
+    assert (2, "error: metadata must be an object, got [1]\n") == (done.returncode, done.stderr)
+    results = json.loads((tmp_path / "runs/run_level1/eval_results.json").read_text())
     firsts = {problem: items[0] for problem, items in results.items()}
     assert {"19": "(5 / 5)", "20": "(5 / 5)"} == {
         problem: item["metadata"]["correctness_trials"] for problem, item in firsts.items()
