@@ -9,8 +9,9 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEVELOPMENT := $(VENV)/.development
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-EXTRAS := evaluate,generate,github,inspect,level4,modal,plots,serve
-FORMATTED := leaderboard KernelBench/kernelbench scripts tests
+LOCKED := --constraint requirements.lock --build-constraint requirements.lock
+EXTRAS := evaluate,generate,github,inspect,level4,litellm,modal,plots,serve
+FORMATTED := leaderboard KernelBench/kernel_evaluator scripts tests
 
 export OMP_NUM_THREADS ?= 1
 
@@ -33,7 +34,8 @@ check: $(DEVELOPMENT)  ## Lint, types, layers, workflows and schemas: what the c
 	$(BIN)/kbl validate submissions
 	@if [ -d .github/workflows ]; then \
 	  $(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml && \
-	  $(BIN)/zizmor --offline --persona=pedantic .github; fi
+	  $(BIN)/zizmor --offline --persona=pedantic .github && \
+	  $(BIN)/python -m pytest tests/board/github/test_stand_ins.py -k parser; fi
 
 format: $(DEVELOPMENT)  ## Bring the code into its format
 	$(BIN)/ruff check --fix-only
@@ -53,15 +55,16 @@ redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest ker
 	$(BIN)/python benchmarks/redteam.py --device $(DEVICE)
 
 bless: $(DEVELOPMENT)  ## Renew what tests expect of generated texts; look at the difference before you commit it
-	BLESS=1 $(BIN)/python -m pytest tests/test_docs.py tests/test_site_golden.py
+	BLESS=1 $(BIN)/python -m pytest tests/test_docs.py tests/board/render/test_site_golden.py
 
 # The lock leaves out what torch's own build brings: CUDA's libraries and Triton are pinned by torch itself.
 lock: $(DEVELOPMENT)  ## Write requirements.lock: a version for all that any extra or group needs; known ones stay
-	$(PIP) install --constraint requirements.lock --editable ".[$(EXTRAS)]" --group test --group lint
+	$(PIP) install $(LOCKED) --editable ".[$(EXTRAS)]" --group test --group lint
 	@{ echo "# Written by make lock; constraints for every extra and group of pyproject.toml."; \
 	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' | grep -viE '^(cuda|nvidia|triton)\b' | \
 	  LC_ALL=C sort -f; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock
+	scripts/lock_workflows.sh $(BIN)/python
 
 clean:  ## Remove what the other verbs made, and .venv
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
@@ -77,11 +80,11 @@ $(RUNTIME): pyproject.toml requirements.lock
 	  { echo "Python's venv is missing: apt-get install python3-venv"; exit 1; }
 	@command -v g++ > /dev/null || { echo "A C++ compiler is missing: apt-get install g++"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade "pip>=25.1"
+	$(PIP) install "pip==26.3"
 	$(PIP) install "$$(grep -i '^torch==' requirements.lock)"
-	$(PIP) install --constraint requirements.lock --editable ".[evaluate]"
+	$(PIP) install $(LOCKED) --editable ".[evaluate]"
 	@touch $@
 
 $(DEVELOPMENT): $(RUNTIME)
-	$(PIP) install --constraint requirements.lock --editable ".[evaluate,github,modal,plots,serve]" --group test --group lint
+	$(PIP) install $(LOCKED) --editable ".[evaluate,github,modal,plots,serve]" --group test --group lint
 	@touch $@

@@ -22,11 +22,11 @@ sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 
 import numpy as np  # noqa: E402
 from evaluator import dump  # noqa: E402
-from kernelbench import scores  # noqa: E402
-from kernelbench.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey  # noqa: E402
-from kernelbench.rows import ResultFile, Row  # noqa: E402
+from kernel_evaluator import scores  # noqa: E402
+from kernel_evaluator.records.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey  # noqa: E402
+from kernel_evaluator.records.rows import ResultFile, Row  # noqa: E402
 
-from leaderboard.store import read_result, write_atomically  # noqa: E402
+from leaderboard.files.store import read_result, write_atomically  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 Pair = tuple[str, Row, Row]

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cuda_kernels import cuda_kernels
-from kernelbench.build import Builder, BuildStatus, Built
-from kernelbench.jobs import Job
-from kernelbench.keys import KernelKey
-from kernelbench.problems import ProblemSet
+from kernel_evaluator.building.builder import Builder, BuildStatus, Built
+from kernel_evaluator.problems.jobs import Job
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import KernelKey
 from tabulate import tabulate
 
 ALONE = (1, 19)

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench")]
 
 import torch  # noqa: E402
-from kernelbench.inputs import load_module  # noqa: E402
-from kernelbench.problems import ProblemSet  # noqa: E402
+from kernel_evaluator.problems.inputs import load_module  # noqa: E402
+from kernel_evaluator.problems.problem_set import ProblemSet  # noqa: E402
 
 PROBLEMS = {(1, 68): 10, (1, 61): 10, (2, 61): 10, (2, 77): 10, (1, 58): 8}
 BATCH_MS = 6

@@ -26,11 +26,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 
-from kernelbench.rows import ResultFile, Row  # noqa: E402
-from kernelbench.scores import intervals_apart  # noqa: E402
+from kernel_evaluator.records.rows import ResultFile, Row  # noqa: E402
+from kernel_evaluator.scores import intervals_apart  # noqa: E402
 from tabulate import tabulate  # noqa: E402
 
-from leaderboard.store import read_result, write_atomically  # noqa: E402
+from leaderboard.files.store import read_result, write_atomically  # noqa: E402
 
 ENTRY = ROOT / "submissions" / "pytorch-eager.json"
 RESULTS = ROOT / "benchmarks" / "results"

@@ -29,9 +29,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench")]
 
-from kernelbench.devices import visible_devices  # noqa: E402
-from kernelbench.figures import gpu_model  # noqa: E402
-from kernelbench.keys import KernelKey  # noqa: E402
+from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
+from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
+from kernel_evaluator.records.keys import KernelKey  # noqa: E402
 
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
 PROBLEMS = [f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(1, count + 1)]

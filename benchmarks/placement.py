@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench")]
 
 import torch  # noqa: E402
-from kernelbench.inputs import load_module  # noqa: E402
-from kernelbench.problems import ProblemSet  # noqa: E402
+from kernel_evaluator.problems.inputs import load_module  # noqa: E402
+from kernel_evaluator.problems.problem_set import ProblemSet  # noqa: E402
 
 PROBLEMS = ((2, 77), (1, 68), (2, 61))
 PROCESSES = 4

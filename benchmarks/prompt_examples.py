@@ -18,14 +18,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelbench.architectures import Vendor, device_vendor
-from kernelbench.jobs import Job, Settings, Verdict
-from kernelbench.keys import KernelKey
-from kernelbench.problems import Problem
-from kernelbench.version import EVALUATOR_VERSION, evaluator_sha256
+from kernel_evaluator.machine.architectures import Vendor, device_vendor
+from kernel_evaluator.problems.jobs import Job, Settings, Verdict
+from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 
-from leaderboard.evaluate import open_place, visible_gpus
 from leaderboard.prompts import EXAMPLES
+from leaderboard.stages.evaluate import open_place, visible_gpus
 
 RESULTS = Path(__file__).parent / "results" / "prompt_examples.json"
 LEVEL = 4

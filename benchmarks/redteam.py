@@ -25,11 +25,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
-from kernelbench.engines.local import LocalEngine  # noqa: E402
-from kernelbench.jobs import Job, Settings, Verdict  # noqa: E402
-from kernelbench.keys import KernelKey  # noqa: E402
-from kernelbench.problems import Problem, ProblemSet, read_sizes  # noqa: E402
-from kernelbench.version import evaluator_sha256  # noqa: E402
+from kernel_evaluator.engines.local import LocalEngine  # noqa: E402
+from kernel_evaluator.problems.jobs import Job, Settings, Verdict  # noqa: E402
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes  # noqa: E402
+from kernel_evaluator.records.keys import KernelKey  # noqa: E402
+from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
 from redteam_report import RESULTS, dump, summary, write_document  # noqa: E402
 
 CORPUS = ROOT / "tests" / "redteam"

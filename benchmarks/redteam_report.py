@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kernelbench.rows import Status
-from kernelbench.version import evaluator_sha256
+from kernel_evaluator.records.rows import Status
+from kernel_evaluator.records.version import evaluator_sha256
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
 
-from kernelbench.problems import Problem, ProblemSet, read_sizes
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from redteam import Case
 
 _LEAVES = """

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from kernelbench.version import EVALUATOR_VERSION, evaluator_sha256
+from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 
 from leaderboard.client import JudgeClient, ServerError
 

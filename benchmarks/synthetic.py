@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelbench.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey
-from kernelbench.rows import Environment, Failure, ResultFile, Row, Status, Timing
+from kernel_evaluator.records.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey
+from kernel_evaluator.records.rows import Environment, Failure, ResultFile, Row, Status, Timing
 
 WORDS = [
     "amber",

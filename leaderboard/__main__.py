@@ -1,6 +1,6 @@
 """`python -m leaderboard` is `kbl`."""
 
-from leaderboard.cli import app
+from leaderboard.cli import run
 
 if __name__ == "__main__":
-    app(prog_name="kbl")
+    run()

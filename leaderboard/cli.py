@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+import signal
+import sys
 from importlib import import_module
+from typing import Annotated
 
 import typer
+from kernel_evaluator.machine.extras import MissingExtraError
+
+from leaderboard.texts.say import say
 
 COMMAND_MODULES = (
     # One line a module of `leaderboard.commands`, in the order of the help. Each has `register(app)`
@@ -25,16 +34,83 @@ COMMAND_MODULES = (
     "standings",
     "problems",
     "baseline",
+    "board",
     "ci",
 )
+
+_INTERRUPTED = 130
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
+def _show_version(asked: bool) -> None:
+    from kernel_evaluator.problems.problem_set import SET_VERSION
+    from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
+
+    if asked:
+        say(f"kbl {EVALUATOR_VERSION}, evaluator {evaluator_sha256()[:12]}, KernelBench {SET_VERSION}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which this is.")
+    ] = False,
+) -> None:
     """KernelBench Leaderboard: validate, evaluate, record, aggregate and render GPU kernels."""
 
 
 for _name in COMMAND_MODULES:
     import_module(f"leaderboard.commands.{_name}").register(app)
+
+
+def run() -> None:
+    """Run the command that the process was started with; end with its status, whatever stands in its way.
+
+    A full disk, a missing extra and a signal end with a line, not with a traceback.
+    """
+    signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # of what a terminal's encoding lacks
+    try:
+        status = _status()
+        sys.stdout.flush()
+    except MissingExtraError as error:
+        status = _cannot(str(error))
+    except OSError as error:
+        if error.errno not in _NOT_OURS:
+            raise
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # which is written to once more at the end
+        where = error.filename or "standard output, or what lies in TMPDIR,"
+        status = _cannot(f"{where} cannot be written: {error.strerror}")
+    sys.exit(status)
+
+
+_NOT_OURS = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE, errno.EROFS}
+_signals: list[int] = []
+
+
+def _status() -> int:
+    try:
+        app(prog_name="kbl")
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED and _signals:
+            return 128 + _signals[0]
+        return ended.code if isinstance(ended.code, int) else 0
+    return 0
+
+
+def _terminate(number: int, _: object) -> None:
+    """End as Ctrl-C does: what is finished is kept, and what was started is ended."""
+    _signals.append(number)
+    raise KeyboardInterrupt
+
+
+def _cannot(message: str) -> int:
+    say(f"error: {message}", err=True)
+    return 2

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
-from kernelbench.rows import Row
+from kernel_evaluator.records.rows import Row
 
 LONGEST_WAIT_S = 30.0
 """One request waits at most this long for a verdict; `wait` repeats it."""

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelbench.rows import board_name
+from kernel_evaluator.records.rows import board_name
 
-from leaderboard.store import result_path
+from leaderboard.files.store import result_path
+from leaderboard.resources import CPU_DEMO
 
-SUBMISSION = Path("submissions/cpu-demo.json")
 TIMEOUT_S = 40
 """Seconds a kernel of the demo may take; the one that never returns takes them all."""
 
@@ -33,7 +33,7 @@ class Step:
     needed: bool = True
 
 
-def steps(folder: Path, site: Path, submission: Path = SUBMISSION) -> Iterator[Step]:
+def steps(folder: Path, site: Path, submission: Path) -> Iterator[Step]:
     """Give the demo's commands; all that they write is in `folder` and `site`."""
     data, work = str(folder / "data"), folder / "work"
     board = board_name("CPU", "reduced")
@@ -63,11 +63,16 @@ def steps(folder: Path, site: Path, submission: Path = SUBMISSION) -> Iterator[S
     )
 
 
-def prepare(folder: Path, recorded: Path = Path("data")) -> None:
-    """Give the demo a copy of the recorded results, so that its board stands beside the others."""
+def prepare(folder: Path, recorded: Path = Path("data")) -> Path:
+    """Give the demo a copy of the recorded results, and say where its submission is.
+
+    In a checkout its board stands beside the others; elsewhere it stands alone.
+    """
     (folder / "data").mkdir(parents=True, exist_ok=True)
     if recorded.is_dir():
         shutil.copytree(recorded, folder / "data", dirs_exist_ok=True)
+    here = Path("submissions", CPU_DEMO.name)
+    return here if here.is_file() else CPU_DEMO
 
 
 def run(step: Step) -> int:

@@ -19,17 +19,25 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from kernel_evaluator.machine.extras import EXTRAS, install, missing
+from kernel_evaluator.records.places import PROBLEM_SET
+
+from leaderboard.resources import CPU_DEMO, SCHEMAS, SITE
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WALLS = ("ipc", "mount", "network", "no-new-privileges", "pid", "seccomp", "uid", "uts")
-"""The walls around a candidate that `kernelbench.sandbox` can raise, and the pid namespace around them."""
+"""The walls around a candidate that `kernel_evaluator.walls.sandbox` can raise, and the pid namespace."""
 
+RESTORE = "git checkout -- KernelBench site submissions, or, outside of a checkout, install it again"
+
+_TABLES = [PROBLEM_SET / f"{name}.json" for name in ("certificates", "figures", "fingerprints", "sizes")]
 _GIB = 2**30
 _TORCH_PROBE = """
 import json, torch
 facts = {"version": torch.__version__, "cuda": torch.version.cuda, "devices": []}
 if torch.cuda.is_available():
     facts["devices"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    from kernelbench import memory
+    from kernel_evaluator.candidate import memory
     try:
         memory.create(2 << 20, "cuda")
         facts["handles"] = ""
@@ -39,7 +47,7 @@ print(json.dumps(facts))
 """
 _WALLS_PROBE = """
 import json, os
-from kernelbench import sandbox
+from kernel_evaluator.walls import sandbox
 inside = sandbox.enter_pid_namespace()
 child = os.fork()
 if child:
@@ -59,6 +67,7 @@ class Need(StrEnum):
     GPU = "evaluation on a GPU"
     TESTS = "the browser tests"
     TRUST = "isolation of untrusted kernels"
+    EXTRA = "the verbs that use it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +106,8 @@ def _python() -> Iterator[Finding]:
 
 
 def _problems() -> Iterator[Finding]:
-    from kernelbench.keys import PROBLEM_COUNTS
-    from kernelbench.problems import DEFAULT_ROOT, SET_VERSION, ProblemSet
+    from kernel_evaluator.problems.problem_set import SET_VERSION, ProblemSet
+    from kernel_evaluator.records.keys import PROBLEM_COUNTS
 
     wanted = sum(PROBLEM_COUNTS.values())
     try:
@@ -111,7 +120,15 @@ def _problems() -> Iterator[Finding]:
         found=f"KernelBench {SET_VERSION}, {count} of {wanted} problems, digest {digest}",
         ok=count == wanted,
         need=Need.CPU,
-        mend=f"restore level1 to level4 under {DEFAULT_ROOT}: git checkout -- KernelBench",
+        mend=RESTORE,
+    )
+    lacking = [str(path) for path in (*_TABLES, SITE, SCHEMAS, CPU_DEMO) if not path.exists()]
+    yield Finding(
+        name="own files",
+        found=f"lacking {', '.join(lacking)}" if lacking else f"complete, in {PROBLEM_SET} and {SITE.parent}",
+        ok=not lacking,
+        need=Need.ALL,
+        mend=RESTORE,
     )
 
 
@@ -119,7 +136,7 @@ def _torch() -> Iterator[Finding]:
     facts = _torch_facts()
     version = facts.get("version")
     found = f"{version}, built for {facts['cuda'] or 'the CPU'}" if version else facts["error"]
-    yield Finding(name="torch", found=found, ok=bool(version), need=Need.CPU, mend="make demo installs it")
+    yield Finding(name="torch", found=found, ok=bool(version), need=Need.CPU, mend=install("evaluate"))
     devices = facts.get("devices", [])
     yield Finding(
         name="CUDA device",
@@ -158,7 +175,7 @@ def _triton() -> Iterator[Finding]:
 
 
 def _ninja() -> Iterator[Finding]:
-    yield _module("ninja", Need.CPU, "pip install ninja")
+    yield _module("ninja", Need.CPU, install("evaluate"))
 
 
 def _compiler() -> Iterator[Finding]:
@@ -188,6 +205,13 @@ def _walls() -> Iterator[Finding]:
     yield Finding(name="user", found=found, ok=os.geteuid() == 0, need=Need.TRUST, mend=mend)
 
 
+def _extras() -> Iterator[Finding]:
+    for extra in EXTRAS:
+        lacking = missing(extra)
+        found = f"lacks {' and '.join(lacking)}" if lacking else "installed"
+        yield Finding(name=f"[{extra}]", found=found, ok=not lacking, need=Need.EXTRA, mend=install(extra))
+
+
 def _room() -> Iterator[Finding]:
     memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     disk = shutil.disk_usage(Path.cwd()).free
@@ -209,6 +233,7 @@ PROBES: tuple[Callable[[], Iterator[Finding]], ...] = (
     _browser,
     _walls,
     _room,
+    _extras,
 )
 
 

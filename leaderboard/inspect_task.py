@@ -1,6 +1,6 @@
 """The benchmark as an `inspect_ai` task, scored by our evaluator on this machine's devices.
 
-    inspect eval leaderboard/inspect_task.py@kernelbench --model … -T splits=level_1 -T backend=triton
+    inspect eval leaderboard/kernelbench --model … -T splits=level_1 -T backend=triton
 
 Needs the extra `inspect`. Inspect talks to the model; this module writes prompts, asks again where an answer
 cannot be a kernel, and hands kernels to the evaluator's own processes.
@@ -15,19 +15,20 @@ from typing import Any, Literal
 import anyio
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessageUser
+from inspect_ai.model import ChatMessageUser, GenerateConfig
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from kernelbench.compat import is_compiled
-from kernelbench.jobs import Settings
-from kernelbench.problems import ProblemSet, read_sizes
-from kernelbench.rows import Row
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
+from kernel_evaluator.records.rows import Row
+from kernel_evaluator.upstream.files import is_compiled
 
-from leaderboard.evaluate import chosen_device, visible_gpus
 from leaderboard.generate.looking import Looking, asking_again
 from leaderboard.prompts import PromptOptions
+from leaderboard.prompts.shown import shown
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.workers import Device, Workers
+from leaderboard.stages.evaluate import chosen_device, visible_gpus
 
 KERNEL = "kernel"
 POLL_S = 0.1
@@ -35,28 +36,36 @@ POLL_S = 0.1
 
 @task
 def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with -T
-    splits: str | list[str] = "level_1",
+    splits: str | list[str] = "level_1,level_2,level_3",
     problem_ids: str | int | list[int] | None = None,
-    prompt_option: str = "one_shot",
+    limit: int | None = None,
+    option: str = "one_shot",
     backend: str = "cuda",
     precision: str = "fp32",
-    hardware: str | None = None,
+    include_hardware: bool = False,
+    gpu_name: str = "H100",
+    check_kernel: bool = True,
     num_correct_trials: int = 5,
+    measure_performance: bool = True,
     timing_method: str = "cuda_event",
     profile: Literal["ranked", "compat"] = "ranked",
-    regenerations: int = 0,
+    max_regenerations: int = 10,
     p: float = 1.0,
+    temperature: float = 0.0,
     timeout_s: float = 180.0,
     device: str = "auto",
 ) -> Task:
     """Build the task: one sample a problem, scored on being compiled, correct, and faster than `p` times.
 
-    `splits` are levels (`level_1` … `level_4`), `problem_ids` ids within them; further samples of a problem
-    are Inspect's epochs. `device` is cuda, cpu (at reduced sizes) or auto. `timing_method` is KernelBench's
-    clock, for the profile `compat`; the board's own, `ranked`, times kernel and reference in turns.
+    Options that the task of inspect_evals has too have its names and defaults. `splits` are levels
+    (`level_1` to `level_4`), `problem_ids` ids in them; more samples are epochs. `device`
+    is cuda, cpu (at reduced sizes) or auto. `timing_method` is KernelBench's clock, for `profile=compat`; the
+    board's own, `ranked`, times kernel and reference in turns.
     """
     chosen = chosen_device(device)
-    prompt = PromptOptions(backend=backend, option=prompt_option, precision=precision, gpu_name=hardware)
+    prompt = PromptOptions(
+        backend=backend, option=option, precision=precision, gpu_name=gpu_name if include_hardware else None
+    )
     settings = Settings(
         profile=profile,
         timing_method=timing_method,
@@ -64,11 +73,13 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
         device=chosen,
         precision=precision,
         trials=num_correct_trials,
+        measure=measure_performance,
         timeout_s=timeout_s,
     )
     return Task(
-        dataset=_dataset(_words(splits), _numbers(problem_ids), prompt),
-        solver=[ask_for_kernel(backend, precision, regenerations)],
+        dataset=_dataset(_words(splits), _numbers(problem_ids), prompt)[:limit],
+        solver=[ask_for_kernel(backend, precision, max_regenerations, check_kernel)],
+        config=GenerateConfig(temperature=temperature),
         scorer=judged(settings, p),
         version=1,
         metadata={"p": p, "backend": backend, "precision": precision},
@@ -76,9 +87,11 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
 
 
 @solver
-def ask_for_kernel(backend: str = "cuda", precision: str = "fp32", regenerations: int = 0) -> Solver:
+def ask_for_kernel(
+    backend: str = "cuda", precision: str = "fp32", regenerations: int = 10, check_kernel: bool = True
+) -> Solver:
     """Ask for a kernel, and again where the answer cannot be one or the static checker objects."""
-    looking = Looking(backend=backend, precision=precision)
+    looking = Looking(backend=backend, precision=precision, check_kernel=check_kernel)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         for attempt in range(regenerations + 1):
@@ -156,7 +169,7 @@ def _dataset(splits: list[str], problem_ids: list[int], prompt: PromptOptions) -
     samples = [
         Sample(
             id=f"level_{problem.level}_problem_{problem.problem_id}",
-            input=prompt.render(problem.source),
+            input=prompt.render(shown(problem)),
             metadata={"level": problem.level, "problem_id": problem.problem_id, "name": problem.name},
         )
         for problem in problems

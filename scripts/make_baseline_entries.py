@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kernelbench.keys import RANKED_LEVELS
-from kernelbench.problems import ProblemSet
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import RANKED_LEVELS
 
-from leaderboard.measured_baselines import (
-    AUTOTUNED_ENDING,
-    COMPILED_ENDING,
-    EAGER_ENDING,
-    reference_kernels,
-)
+from leaderboard.runs.baseline_runs import AUTOTUNED_ENDING, COMPILED_ENDING, EAGER_ENDING, reference_kernels
 
 ENTRIES = {
     "pytorch-eager": ("PyTorch eager", EAGER_ENDING),

@@ -138,6 +138,15 @@ def shape(kind, code):
             return "", "stop"
         case "no_block":
             return "I would tile the loop and fuse the rest.", "stop"
+        case "plain":
+            return code, "stop"
+        case "thoughts":
+            draft = f"<think>\nPerhaps so:\n```python\n{code}# a draft\n```\nNo.\n</think>\n"
+            return f"{draft}Here it is:\n\n```python\n{code}```\n", "stop"
+        case "thoughts_without_end":
+            return f"<think>\nPerhaps so:\n```python\n{code}# a draft\n```\nOr else", "length"
+        case "syntax_error":
+            return f"```python\n{code}def (:\n```", "stop"
         case "cut_off_code":
             return f"Here it is:\n\n```python\n{code[: len(code) // 2]}", "length"
         case "two_blocks":

@@ -11,9 +11,12 @@ import sys
 import time
 from dataclasses import replace
 
-from kernelbench.jobs import Verdict
-from kernelbench.rows import Environment, Failure, Row, Status, Timing
-from kernelbench.version import evaluator_sha256
+from kernel_evaluator.problems.jobs import Verdict
+from kernel_evaluator.records.rows import Environment, Failure, Row, Status
+from kernel_evaluator.records.version import evaluator_sha256
+from kernel_evaluator.timing import suspicions
+from kernel_evaluator.timing.measurement import UNLIKE_SHARE, Measurement
+from kernel_evaluator.timing.pairing import Look, Round, noted
 
 GPU = Environment(device="NVIDIA H200", gpu="H200", driver="570.1", cuda="13.0", torch="2.13.0")
 
@@ -55,25 +58,39 @@ def judge(job, evaluator):
 
 
 def timed_row(digests, speedup):
+    """A correct row whose interval is two per cent wide to either side, with the rounds that say so."""
+    found = measured(speedup)
+    suspicions.judge_all(found, "cuda")
     return Row(
         **digests,
         status=Status.CORRECT,
         trials_passed=5,
         trials_asked=5,
-        runtime_ms=timing(1.0 / speedup),
-        reference_ms=timing(1.0),
-        speedup=speedup,
-        speedup_ci95=(speedup * 0.98, speedup * 1.02),
+        rounds=found.to_json(),
+        **found.fields(),
     )
 
 
-def timing(median):
-    return Timing(median=median, mean=median, std=0.0, min=median, max=median, n=20)
+def measured(speedup):
+    low, high = 0.98 / (1 - UNLIKE_SHARE), 1.02 / (1 + UNLIKE_SHARE)
+    look = Look(candidate_ms=[0.2], reference_ms=[0.2], counts=[1])
+    rounds = [
+        Round(
+            reference_ms=noted(share),
+            candidate_ms=1.0 / speedup,
+            candidate_wall_ms=1.0 / speedup + 0.1,
+            overhead_ms=0.1,
+            reference_first=at % 2 == 0,
+            look=look,
+        )
+        for at, share in enumerate([low, 1, 1, 1, 1, high])
+    ]
+    return Measurement(calls=1, reference_calls=1, rounds=rounds, alone_ms=1.0)
 
 
 if __name__ == "__main__":
-    from leaderboard import evaluate
     from leaderboard.cli import app
+    from leaderboard.stages import evaluate
 
     delay_s = float(os.environ.get("FAKE_DELAY_S", "0"))
     evaluate.ENGINES["fake"] = lambda *_: evaluate.Place(engine=FakeEngine(delay_s=delay_s), gpu="H200")

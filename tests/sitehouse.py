@@ -14,10 +14,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from kernelbench.problems import DEFAULT_ROOT
+from kernel_evaluator.records.places import PROBLEM_SET
 
 from leaderboard.render import SiteConfig, SiteData, build_site
-from leaderboard.render.sources import Places, read_site
+from leaderboard.render.reading.sources import Places, read_site
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -61,7 +61,7 @@ def repository() -> Path:
     add_sample(root, "torch-eager")
     leave_waiting(root, "torch-eager")
     for level in (1, 2, 3, 4):
-        for path in (DEFAULT_ROOT / f"level{level}").glob("*.py"):
+        for path in (PROBLEM_SET / f"level{level}").glob("*.py"):
             if int(path.name.split("_")[0]) <= PROBLEMS_A_LEVEL:
                 target = root / "problems" / f"level{level}" / path.name
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def repository() -> Path:
 
 def copy_entry(root: Path, entry: str, name: str, *, metadata: dict[str, Any], source: str = "") -> None:
     """Copy an entry's submission and H200 result under another name, with other metadata and a failing kernel."""
-    from leaderboard.submission import kernel_sha256
+    from leaderboard.files.submission import kernel_sha256
 
     body = json.loads((root / "submissions" / f"{entry}.json").read_text())
     body["metadata"] = metadata
@@ -103,7 +103,7 @@ def leave_waiting(root: Path, entry: str) -> None:
 
 def add_sample(root: Path, entry: str) -> None:
     """Give an entry a second sample of the first problem."""
-    from leaderboard.submission import kernel_sha256
+    from leaderboard.files.submission import kernel_sha256
 
     source = "# the second sample\nclass ModelNew: pass\n"
     paths = (root / "submissions" / f"{entry}.json", root / "data/results/H200" / f"{entry}.json")
@@ -119,13 +119,16 @@ def add_sample(root: Path, entry: str) -> None:
 
 
 def read(root: Path, **config: Any) -> SiteData:
-    """Read a repository laid out as ours."""
+    """Read a repository laid out as ours, with all problems ranked unless it says which."""
+    certificates = root / "certificates.json"
+    if not certificates.exists():
+        certificates.write_text('{"problems": {}}')
     places = Places(
         data=root / "data",
         submissions=root / "submissions",
         baselines=root / "baselines",
         problems=root / "problems",
-        certificates=root / "certificates.json",
+        certificates=certificates,
     )
     settings = {
         "base_url": "https://board.example/",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from leaderboard.submission import load
-from leaderboard.validate import validate_file
+from leaderboard.checks.report import validate_file
+from leaderboard.files.submission import load
 
 
 def test_the_packed_demo_equals_its_readable_sources(repository: Path) -> None:

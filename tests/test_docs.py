@@ -8,8 +8,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import reduce
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,32 @@ def written(value: Any) -> str:
 
 
 def true_row(match: re.Match[str]) -> str:
-    module, *path = match[1].split(".")
-    value = reduce(getattr, path, import_module(f"kernelbench.{module}"))
-    return f"| `{match[1]}` | {written(value)} |"
+    """The row of a constant, named by its module within the evaluator and, from the first capital on, there."""
+    module, attribute = match[1], match[2]
+    value = attrgetter(attribute)(import_module(f"kernel_evaluator.{module}"))
+    return f"| `{module}.{attribute}` | {written(value)} |"
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of some Markdown: neither tables, nor blocks of code, nor pictures; an item of a list ends one."""
+    text = re.sub(r"```.*?```|!\[[^\]]*\]\([^)]*\)", "", text, flags=re.DOTALL)
+    text = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    blocks = re.split(r"\n\s*\n|^\s*(?:-|\d+\.) ", text, flags=re.MULTILINE)
+    plain = [" ".join(block.replace("*", "").split()) for block in blocks]
+    return [each for block in plain for each in re.split(r"(?<=[.?!]) (?=[A-Z`(])", block) if each]
+
+
+def glossary() -> dict[str, str]:
+    """What each word means, in the order of the glossary."""
+    items = re.split(r"^- ", (ROOT / "docs/glossary.md").read_text("utf-8"), flags=re.MULTILINE)[1:]
+    pairs = (re.match(r"\*\*(.+?)\*\*: ([^#]+)", item) for item in items)
+    return {pair[1]: pair[2].strip() for pair in pairs if pair}
+
+
+def uses(text: str, term: str) -> bool:
+    """Whether a text has a term, be it in the plural."""
+    return bool(re.search(rf"\b(?:{term}(?:s|es)?|{term[:-1]}ies)\b", text, re.IGNORECASE))
 
 
 def test_the_standings_in_the_readme_are_those_of_the_data() -> None:
@@ -54,18 +77,61 @@ def test_the_constants_of_the_method_are_those_of_the_code() -> None:
     path = ROOT / "docs/method.md"
     body, heading, table = path.read_text("utf-8").partition("## Constants")
 
-    true_table = re.sub(r"^\| `([\w.]+)` \| .+ \|$", true_row, table, flags=re.MULTILINE)
+    true_table = re.sub(r"^\| `([a-z_.]+)\.([A-Z][\w.]*)` \| .+ \|$", true_row, table, flags=re.MULTILINE)
     if "BLESS" in os.environ:
         path.write_text(body + heading + true_table, "utf-8")
 
     assert true_table == path.read_text("utf-8").partition("## Constants")[2], "to renew it: make bless"
-    assert "| `measure.HALF_WIDTH` |" in table
+    assert "| `timing.deals.HALF_WIDTH` |" in table
 
 
 def test_every_constant_that_the_method_speaks_of_is_in_its_table() -> None:
     body, _, table = (ROOT / "docs/method.md").read_text("utf-8").partition("## Constants")
 
     assert all(f"{name}`" in table for name in re.findall(r"`([A-Z][A-Z_]+)`", body))
+
+
+def test_sentences_of_the_method_are_short() -> None:
+    body, _, _ = (ROOT / "docs/method.md").read_text("utf-8").partition("## Constants")
+    sections = re.split(r"^##+ ", body, flags=re.MULTILINE)
+    words = {text.partition("\n")[0]: [len(each.split()) for each in sentences(text)] for text in sections}
+
+    assert {} == {heading: counts for heading, counts in words.items() if sum(counts) > 18 * len(counts)}
+
+
+def test_the_glossary_is_short_and_speaks_of_words_that_are_used() -> None:
+    terms = glossary()
+    pages = [(ROOT / "docs" / name).read_text("utf-8") for name in ("method.md", "library.md")]
+
+    assert 20 < len(terms) <= 32
+    assert [] == [term for term in terms if not any(uses(page, term) for page in pages)]
+    assert [] == [term for term, meaning in terms.items() if len(sentences(meaning)) > 2]
+
+
+def test_no_word_of_the_glossary_is_used_above_its_own_line() -> None:
+    terms = glossary()
+    names = list(terms)
+
+    assert [] == [
+        (name, later)
+        for at, name in enumerate(names)
+        for later in names[at + 1 :]
+        if uses(terms[name], later)
+    ]
+
+
+def test_the_index_lists_every_decision_record_and_which_are_superseded() -> None:
+    folder = ROOT / "docs/decisions"
+    lines = re.findall(
+        r"^\| \[(\d+)\]\((\S+)\) \|.+\|(.*)\|$", (folder / "README.md").read_text(), re.MULTILINE
+    )
+    records = sorted(path.name for path in folder.glob("[0-9]*.md"))
+
+    assert records == [name for _, name, _ in lines]
+    assert [int(name[:4]) for name in records] == [int(number) for number, _, _ in lines]
+    assert all(
+        int(number) < int(by) <= len(records) for number, _, last in lines for by in re.findall(r"\d+", last)
+    )
 
 
 def test_the_log_that_maintainers_are_shown_can_be_read() -> None:
@@ -114,3 +180,18 @@ def test_options_of_commands_in_documents_exist(document: Path) -> None:
     ]
 
     assert [] == wrong
+
+
+def test_what_contributors_look_for_is_where_they_are_told() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("### Where to look for what")[2]
+    rows = re.findall(r"^\| … .+\? \| `([\w/.]+)` \| `(\w+)` \|$", text, re.MULTILINE)
+    evaluator, board = rows[:-8], rows[-8:]
+
+    assert len(evaluator) == 18
+    for package, listed in (("KernelBench/kernel_evaluator", evaluator), ("leaderboard", board)):
+        for path, name in listed:
+            source = (ROOT / package / path).read_text("utf-8")
+            assert re.search(rf"^(?:def|class) {name}\b|^{name}\b[^\n]* = ", source, re.MULTILINE), (
+                path,
+                name,
+            )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 import pytest
 
-from leaderboard.validate import validate_file
+from leaderboard.checks.report import validate_file
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKED = ROOT / "examples/worked"

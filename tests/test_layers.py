@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,14 +53,12 @@ def test_importing_the_whole_board_loads_neither_torch_nor_modal_nor_github() ->
 
 def test_validating_loads_no_torch(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
-    statement = (
-        f"import pathlib, leaderboard.validate as v; list(v.validate([pathlib.Path({str(tmp_path)!r})]))"
-    )
+    statement = f"import pathlib, leaderboard.stages.validate as v; list(v.validate([pathlib.Path({str(tmp_path)!r})]))"
 
     assert set() == modules_loaded_by(statement, among=NEVER_IN_BOARD | {"pandas"})
 
 
-@pytest.mark.parametrize("package", ["leaderboard", "KernelBench/kernelbench"])
+@pytest.mark.parametrize("package", ["leaderboard", "KernelBench/kernel_evaluator"])
 def test_no_package_imports_scripts_or_tests(package: str, repository: Path) -> None:
     for path in (repository / package).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -68,3 +67,30 @@ def test_no_package_imports_scripts_or_tests(package: str, repository: Path) -> 
             tops = {name.partition(".")[0] for name in names}
             assert not tops & {"scripts", "tests"}, path
             assert package == "leaderboard" or "leaderboard" not in tops, path
+
+
+def packages_of(top: str, repository: Path) -> list[Path]:
+    folder = repository / ("KernelBench" if top == "kernel_evaluator" else "") / top
+    return [folder, *sorted(path.parent for path in folder.rglob("__init__.py") if path.parent != folder)]
+
+
+def test_the_evaluator_s_rooms_are_small(repository: Path) -> None:
+    top, *rooms = packages_of("kernel_evaluator", repository)
+
+    assert len(list(top.glob("*.py"))) <= 8
+    assert {} == {room.name: found for room in rooms if (found := len(list(room.glob("*.py")))) > 12}
+
+
+@pytest.mark.parametrize("top", ["leaderboard", "kernel_evaluator"])
+def test_every_room_says_what_comes_in_and_goes_out(top: str, repository: Path) -> None:
+    for package in packages_of(top, repository):
+        said = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+        assert "In: " in said and "Out: " in said, package
+        assert "May import: " in said or package.name == top, package
+
+
+def test_nobody_outside_writes_what_the_stand_holds(repository: Path) -> None:
+    writing = re.compile(r"\bstand(?:\.\w+)* (?:[-+*/|]?=)(?!=)|\bstand\.\w+\[[^]]*\] = ")
+    for path in (repository / "KernelBench/kernel_evaluator").rglob("*.py"):
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines() if writing.search(line)]
+        assert [] == [line for line in lines if re.search(r"\bstand\.", line.partition("=")[0])], path

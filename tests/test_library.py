@@ -6,7 +6,7 @@ import re
 import sys
 
 import pytest
-from test_serve import serving
+from own_server import serving
 
 from leaderboard.serve.workers import COMMAND
 
@@ -32,5 +32,5 @@ def test_every_example_of_the_page_runs_and_prints_what_it_says(repository, tmp_
 def test_importing_the_package_loads_no_torch():
     import subprocess
 
-    program = "import sys, kernelbench, kernelbench.compat, kernelbench.static_check; sys.exit('torch' in sys.modules)"
+    program = "import sys, kernel_evaluator, kernel_evaluator.upstream.files, kernel_evaluator.labels.static_check; sys.exit('torch' in sys.modules)"
     assert 0 == subprocess.run([sys.executable, "-c", program], check=False).returncode

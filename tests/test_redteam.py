@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernelbench.engines.local import hangs_on_time
-from kernelbench.rows import Row
+from kernel_evaluator.engines.local import hangs_on_time
+from kernel_evaluator.records.rows import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "tests" / "redteam"

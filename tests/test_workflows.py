@@ -10,6 +10,8 @@ import pytest
 import yaml
 from fakes.expressions import evaluate, truthy
 
+from leaderboard.github.settings import read_settings
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".github/workflows"
 NAMES = sorted(path.name for path in FOLDER.glob("*.yml"))
@@ -22,12 +24,18 @@ STEPS = [
 ]
 
 RIGHTS = {
+    ("board.yml", "board"): {"contents": "write"},
     ("ci.yml", "check"): {"contents": "read"},
     ("ci.yml", "test"): {"contents": "read"},
     ("comment.yml", "comment"): {"contents": "read", "pull-requests": "write", "statuses": "write"},
-    ("evaluate.yml", "gate"): {"contents": "read", "pull-requests": "write", "statuses": "write"},
+    ("evaluate.yml", "gate"): {"contents": "write", "pull-requests": "write", "statuses": "write"},
+    ("evaluate.yml", "take"): {
+        "actions": "read",
+        "contents": "write",
+        "pull-requests": "write",
+        "statuses": "write",
+    },
     ("evaluate.yml", "evaluate"): {"contents": "read"},
-    ("evaluate.yml", "progress"): {"contents": "read", "actions": "read", "pull-requests": "write"},
     ("evaluate.yml", "publish"): {"contents": "write", "pull-requests": "write", "statuses": "write"},
     ("evaluate.yml", "site"): {"contents": "read", "pages": "write", "id-token": "write"},
     ("pages.yml", "build"): {"contents": "read"},
@@ -35,14 +43,15 @@ RIGHTS = {
     ("validate.yml", "validate"): {"contents": "read", "pull-requests": "read"},
 }
 EVENTS = {
+    "board.yml": {"workflow_dispatch", "schedule"},
     "ci.yml": {"pull_request", "push"},
     "comment.yml": {"workflow_run"},
-    "evaluate.yml": {"pull_request_target", "workflow_dispatch"},
+    "evaluate.yml": {"pull_request_target", "workflow_dispatch", "repository_dispatch", "schedule"},
     "pages.yml": {"push", "workflow_dispatch", "workflow_call"},
     "validate.yml": {"pull_request", "merge_group"},
 }
 LINE = re.compile(
-    r"(\.venv/bin/kbl (ci|validate|site) [^;&|`\n]+|scripts/install\.sh( (github|modal))?|make (check|test))"
+    r"(\.venv/bin/kbl (ci|validate|site) [^;&|`\n]+|scripts/install\.sh (site|github|modal)|make (check|test))"
 )
 
 
@@ -77,7 +86,10 @@ def test_the_privileged_event_is_for_labels_alone() -> None:
     ("event", "label", "starts"),
     [
         ("pull_request_target", "evaluate", True),
+        ("pull_request_target", "evaluate: B200", True),
         ("pull_request_target", "evaluated", False),
+        ("repository_dispatch", None, False),
+        ("schedule", None, False),
         ("pull_request_target", None, False),
         ("workflow_dispatch", None, True),
     ],
@@ -88,15 +100,37 @@ def test_the_gate_opens_for_its_label_or_by_hand(event: str, label: str | None, 
 
 
 @pytest.mark.parametrize(
-    ("gate", "evaluated", "publishes"),
-    [("success", "success", True), ("success", "failure", True), ("failure", "skipped", False)],
+    ("event", "gate", "takes"),
+    [
+        ("pull_request_target", "success", True),
+        ("pull_request_target", "failure", False),
+        ("pull_request_target", "skipped", False),
+        ("workflow_dispatch", "success", True),
+        ("repository_dispatch", "skipped", True),
+        ("schedule", "skipped", True),
+    ],
 )
-def test_publishing_follows_an_open_gate_however_the_evaluation_ended(
-    gate: str, evaluated: str, publishes: bool
+def test_the_queue_is_worked_off_after_a_label_and_when_a_run_asks_for_it(
+    event: str, gate: str, takes: bool
 ) -> None:
-    needs = {"gate": {"result": gate}, "evaluate": {"result": evaluated}}
-    context = {"needs": needs, "functions": {"always": True}}
+    context = {
+        "github": {"event_name": event},
+        "needs": {"gate": {"result": gate}},
+        "functions": {"always": True},
+    }
+    assert takes is truthy(evaluate(job("evaluate.yml", "take")["if"], context))
+
+
+@pytest.mark.parametrize(
+    ("take", "pull", "publishes"), [("success", "7", True), ("success", "", False), ("failure", "", False)]
+)
+def test_publishing_follows_what_was_taken_however_the_evaluation_ended(
+    take: str, pull: str, publishes: bool
+) -> None:
+    needs = {"take": {"result": take, "outputs": {"pull": pull}}, "evaluate": {"result": "failure"}}
+    context = {"needs": needs, "functions": {"always": True, "cancelled": False}}
     assert publishes is truthy(evaluate(job("evaluate.yml", "publish")["if"], context))
+    assert publishes is truthy(evaluate(job("evaluate.yml", "evaluate")["if"], context))
 
 
 @pytest.mark.parametrize(
@@ -180,9 +214,16 @@ def test_the_job_with_the_secret_can_write_nothing_anywhere() -> None:
     assert "github.token" not in everything(evaluating)
 
 
-def test_the_jobs_with_the_secret_and_with_the_right_to_push_wait_in_line() -> None:
-    for job_id, group in (("evaluate", "modal-gpu"), ("publish", "publish-results")):
+def test_who_takes_from_the_queue_and_who_publishes_waits_in_line() -> None:
+    for job_id, group in (("take", "take-from-the-queue"), ("publish", "publish-results")):
         assert {"group": group, "queue": "max"} == job("evaluate.yml", job_id)["concurrency"]
+
+
+def test_a_limit_of_an_hour_is_shorter_than_the_jobs_that_wait_for_it() -> None:
+    waits_s = read_settings(ROOT / ".github/evaluation.toml").host.limit_wait_s
+    assert waits_s > 3600
+    for job_id in ("gate", "take", "publish"):
+        assert waits_s < 60 * int(job("evaluate.yml", job_id)["timeout-minutes"])
 
 
 @pytest.mark.parametrize(("name", "job_id", "index"), STEPS)

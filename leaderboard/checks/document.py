@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from leaderboard.json_positions import Walk, walk
+from leaderboard.texts.json_positions import Walk, walk
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_KERNEL_BYTES = 512 * 1024

@@ -6,19 +6,19 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelbench.keys import KernelKey
+from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.checks.document import Document, Spot, quoted
-from leaderboard.json_positions import pointer_of
+from leaderboard.resources import SCHEMAS
+from leaderboard.texts.json_positions import pointer_of
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
 
-SCHEMA_PATH = Path(__file__).resolve().parent.parent / "schemas" / "submission.schema.json"
+SCHEMA_PATH = SCHEMAS / "submission.schema.json"
 
 _MAX_ERRORS = 1000
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "a number"}

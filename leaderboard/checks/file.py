@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from json.decoder import JSONDecodeError
 
 from leaderboard.checks.document import MAX_FILE_BYTES, Document, Spot, quoted
-from leaderboard.json_positions import MAX_NUMBER_CHARS
+from leaderboard.texts.json_positions import MAX_NUMBER_CHARS
 
 RESERVED_NAMES = frozenset(
     {"all", "baseline", "compare", "eager", "index", "latest", "none", "null", "reference", "schema"}

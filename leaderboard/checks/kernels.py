@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 
 from leaderboard.checks.document import MAX_KERNEL_BYTES, Document, Spot, quoted
-from leaderboard.json_positions import offset_inside, pointer_of
+from leaderboard.texts.json_positions import offset_inside, pointer_of
 
 CLASS_NAME = "ModelNew"
 
@@ -38,7 +38,7 @@ def kernel_size(document: Document) -> Iterator[Spot]:
 
 
 def kernel_nul(document: Document) -> Iterator[Spot]:
-    """Require sources without NUL: Python cannot compile one."""
+    """Point at NUL in sources: Python cannot compile one."""
     for key, source in document.kernels.items():
         index = source.find("\0")
         if index >= 0:
@@ -59,7 +59,7 @@ def kernel_coding(document: Document) -> Iterator[Spot]:
 
 
 def kernel_syntax(document: Document) -> Iterator[Spot]:
-    """Require Python that parses and that binds ModelNew at module level."""
+    """Point at what does not parse, or binds no ModelNew at module level: it will not compile."""
     for key, source in document.kernels.items():
         if "\0" in source or _SURROGATE.search(source):
             continue
@@ -85,7 +85,7 @@ def _parse(source: str) -> ast.Module | _Unparsable:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source)
+            return ast.parse(source.removeprefix("\ufeff"))  # Python leaves it out, too
     except SyntaxError as error:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
         reason = f"{quoted(error.msg, 160)[1:-1]} (line {line}, column {column})"

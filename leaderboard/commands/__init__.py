@@ -1,1 +1,4 @@
-"""The subcommands of `kbl`: each module parses arguments, calls its stage and prints what it says."""
+"""The subcommands of `kbl`: each module parses arguments, calls its stage and prints what it says.
+
+In: a command line. Out: text and an exit status. May import: everything but `seed_scripts`.
+"""

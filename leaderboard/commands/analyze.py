@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leaderboard.texts.say import say
+
 if TYPE_CHECKING:
-    from leaderboard.analyze import Question
-    from leaderboard.compare import Comparison, Pair
-    from leaderboard.measured import Measured, Times
+    from leaderboard.runs.analyze import Question
+    from leaderboard.runs.compare import Comparison, Pair
+    from leaderboard.runs.reading import Measured, Times
 
 
 class Format(StrEnum):
@@ -53,15 +55,16 @@ def analyze_command(
     As in KernelBench, rates are over all problems of the run's levels, and fast_p is strict (speedup > p).
     Exit status: 0 shown, 1 a file cannot be read or the plot cannot be drawn.
     """
-    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+    from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.analyze import DEFAULT_THRESHOLDS, Question, analyze, fast_p_curve
-    from leaderboard.measured import read_measured, read_times
-    from leaderboard.plots import PlotError, draw_fast_p
-    from leaderboard.store import StoreError
+    from leaderboard.files.store import StoreError
+    from leaderboard.runs.analyze import DEFAULT_THRESHOLDS, Question, analyze, fast_p_curve
+    from leaderboard.runs.reading import read_measured, read_times
+    from leaderboard.show.plots import PlotError, draw_fast_p
 
     try:
-        problem_set = ProblemSet(problems or DEFAULT_ROOT)
+        problem_set = ProblemSet(problems or PROBLEM_SET)
         measured = read_measured(source)
         times = {name: read_times(text, problem_set) for name, text in _named(against or []).items()}
         _require_alike(measured, times)
@@ -78,7 +81,7 @@ def analyze_command(
     except (StoreError, PlotError, ValueError, OSError) as error:
         raise _failed(error) from error
     facts = {"name": measured.name, "hardware": measured.hardware}
-    typer.echo(_shown(lines, output, facts), nl=output is not Format.CSV)
+    say(_shown(lines, output, facts), nl=output is not Format.CSV)
 
 
 def compare_command(
@@ -92,9 +95,9 @@ def compare_command(
 
     A `*` marks kernels whose intervals lie apart. Exit status: 0 shown, 1 a file cannot be read.
     """
-    from leaderboard.compare import compare
-    from leaderboard.measured import read_measured
-    from leaderboard.store import StoreError
+    from leaderboard.files.store import StoreError
+    from leaderboard.runs.compare import compare
+    from leaderboard.runs.reading import read_measured
 
     try:
         comparison = compare(read_measured(a), read_measured(b))
@@ -105,7 +108,7 @@ def compare_command(
         lines = [_pair_line(pair) for pair in comparison.pairs]
     else:
         lines = [_pair_row(pair) for pair in comparison.pairs[: top or None]]
-    typer.echo(_shown(lines, output, facts), nl=output is not Format.CSV)
+    say(_shown(lines, output, facts), nl=output is not Format.CSV)
 
 
 def _require_alike(measured: Measured, references: Mapping[str, Times]) -> None:
@@ -208,5 +211,5 @@ def _pair_row(pair: Pair) -> dict[str, Any]:
 
 
 def _failed(error: Exception) -> typer.Exit:
-    typer.echo(f"error: {error}", err=True)
+    say(f"error: {error}", err=True)
     return typer.Exit(1)

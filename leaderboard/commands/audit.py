@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,17 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leaderboard.commands.evaluate import Device, selection_of
+from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
-    from kernelbench.jobs import Settings
-    from kernelbench.problems import Problem
-    from kernelbench.rows import ResultFile
+    from kernel_evaluator.problems.jobs import Settings
+    from kernel_evaluator.problems.problem_set import Problem
+    from kernel_evaluator.records.rows import ResultFile
 
-    from leaderboard.audit import Finding
-    from leaderboard.submission import Submission
+    from leaderboard.files.submission import Submission
+    from leaderboard.runs.audit import Finding
 
 _Result = Annotated[Path, typer.Argument(help="Result file under data/results/.")]
 _Entry = Annotated[Path | None, typer.Option("--submission", help="Its submission; by its entry's name.")]
+_TWINS_S = {"cpu": 3.0, "cuda": 1.5}
+"""Seconds for a problem, after which distributions beyond the first few are left out."""
+
 _Device = Annotated[Device, typer.Option(help="What to run on.")]
 
 
@@ -44,13 +49,16 @@ def audit_command(
 
     Exit status: 0 every row holds, 1 one does not, 2 the audit cannot start.
     """
-    from kernelbench.engines.local import LocalEngine
-    from kernelbench.keys import KernelKey
+    from kernel_evaluator.machine.extras import require
+    from kernel_evaluator.records.keys import KernelKey
 
-    from leaderboard.audit import audit, choose, jobs_for
-    from leaderboard.evaluate import EvaluationError, load_problems
-    from leaderboard.store import StoreError
-    from leaderboard.submission import InvalidSubmissionError
+    from leaderboard.files.store import StoreError
+    from leaderboard.files.submission import InvalidSubmissionError
+    from leaderboard.runs.audit import audit, choose, jobs_for
+    from leaderboard.stages.evaluate import EvaluationError, load_problems
+
+    require("evaluate", "kbl audit")
+    from kernel_evaluator.engines.local import LocalEngine
 
     try:
         recorded, entry, settings = _recorded(result, submission, device)
@@ -65,10 +73,10 @@ def audit_command(
         raise _failed(error) from error
     for finding in audit(recorded, jobs, LocalEngine(), settings):
         findings.append(finding)
-        typer.echo(f"{finding.before.key}: {finding.differs or 'holds'}")
+        say(f"{finding.before.key}: {finding.differs or 'holds'}")
         _write(out, findings)
     held = len(findings) == len(jobs) and not any(each.differs for each in findings)
-    typer.echo(f"{sum(not each.differs for each in findings)} of {len(jobs)} rows hold")
+    say(f"{sum(not each.differs for each in findings)} of {len(jobs)} rows hold")
     raise typer.Exit(0 if held else 1)
 
 
@@ -85,15 +93,18 @@ def replay_command(
     """
     import json
 
-    from kernelbench.keys import KernelKey
-    from kernelbench.processes import RunFailed
-    from kernelbench.replay import replay
+    from kernel_evaluator.machine.extras import require
+    from kernel_evaluator.records.keys import KernelKey
 
-    from leaderboard.audit import jobs_for
-    from leaderboard.evaluate import EvaluationError, load_problems
-    from leaderboard.inert import log_text
-    from leaderboard.store import StoreError
-    from leaderboard.submission import InvalidSubmissionError
+    from leaderboard.files.store import StoreError
+    from leaderboard.files.submission import InvalidSubmissionError
+    from leaderboard.runs.audit import jobs_for
+    from leaderboard.stages.evaluate import EvaluationError, load_problems
+    from leaderboard.texts.inert import log_text
+
+    require("evaluate", "kbl replay")
+    from kernel_evaluator.candidate.processes import RunFailed
+    from kernel_evaluator.replay import replay
 
     try:
         recorded, entry, settings = _recorded(result, submission, device)
@@ -104,26 +115,24 @@ def replay_command(
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
         raise _failed(error) from error
     row = next(row for row in recorded.rows if row.key == wanted)
-    typer.echo(
-        f"{key} is {row.status}: {row.failure.message if row.failure else 'nothing is held against it'}"
-    )
+    say(f"{key} is {row.status}: {row.failure.message if row.failure else 'nothing is held against it'}")
     if row.failure and row.failure.log:
-        typer.echo(log_text(row.failure.log))
+        say(log_text(row.failure.log))
     if row.evidence:
-        typer.echo(json.dumps(row.evidence, indent=1))
+        say(json.dumps(row.evidence, indent=1))
     example: dict[str, Any] | None = (row.evidence or {}).get("counter_example")
     if example is None:
-        typer.echo("there is no counter-example to run; kbl audit judges the kernel again")
+        say("there is no counter-example to run; kbl audit judges the kernel again")
         raise typer.Exit(1)
     try:
         again = replay(job, settings, example)
     except RunFailed as error:
-        typer.echo(f"the kernel did not answer: {error}")
+        say(f"the kernel did not answer: {error}")
         raise typer.Exit(1) from error
-    typer.echo(f"again at index {example['index']}: expected {again.expected}, found {again.found}")
-    typer.echo(f"the worst error of the output is {again.worst:.3g} times the tolerance")
+    say(f"again at index {example['index']}: expected {again.expected}, found {again.found}")
+    say(f"the worst error of the output is {again.worst:.3g} times the tolerance")
     if not again.is_wrong and "call" in example:
-        typer.echo("a single call is right; the recorded error lay in a timed batch")
+        say("a single call is right; the recorded error lay in a timed batch")
     raise typer.Exit(0 if again.is_wrong else 1)
 
 
@@ -131,45 +140,93 @@ def certify_command(
     *,
     device: _Device = Device.AUTO,
     out: Annotated[Path | None, typer.Option(help="The file; read first, and continued.")] = None,
+    twins: Annotated[Path | None, typer.Option(help="What twins show; read first, and continued.")] = None,
     precision: Annotated[list[str] | None, typer.Option(help="fp32, fp16 or bf16; may be repeated.")] = None,
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
     limit_s: Annotated[float, typer.Option(help="Stop after so many seconds; run again to go on.")] = 1e9,
-    fresh: Annotated[bool, typer.Option(help="Leave out what the file says already.")] = False,
+    fresh: Annotated[bool, typer.Option(help="Leave out what the files say already.")] = False,
 ) -> None:
-    """Try answers that skip the work against every problem, and write which ones can be ranked.
+    """Try answers that skip the work, and cheaper twins of the reference, against every problem.
 
+    Writes which problems can be ranked, and which inputs tell the twins from the reference.
     Exit status: 0 all chosen problems are certified, 1 some are left.
     """
-    from kernelbench import certify
+    from kernel_evaluator.machine.extras import require
+    from kernel_evaluator.problems.deciding import SHARPNESS
 
-    from leaderboard.evaluate import EvaluationError, chosen_device, open_place
+    from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
+
+    require("evaluate", "kbl certify")
+    from kernel_evaluator.proofs import certify
+    from kernel_evaluator.proofs.examination import PRECISIONS
 
     where = chosen_device(device.value)
-    path = out or certify.CERTIFICATES
     precisions = precision or ["fp32"]
-    unknown = [name for name in precisions if name not in certify.PRECISIONS]
+    unknown = [name for name in precisions if name not in PRECISIONS]
     if unknown:
-        raise _failed(
-            ValueError(f"--precision must be one of {sorted(certify.PRECISIONS)}, got {unknown[0]!r}")
-        )
+        raise _failed(ValueError(f"--precision must be one of {sorted(PRECISIONS)}, got {unknown[0]!r}"))
     try:
         open_place("local", where, gpus=None)
         problems = _chosen_problems(where, selection_of(level, only, None))
     except (EvaluationError, ValueError) as error:
         raise _failed(error) from error
+    deadline = time.monotonic() + limit_s
+    left = _try_answers(problems, where, precisions, out or certify.CERTIFICATES, deadline, fresh=fresh)
+    left += _try_twins(problems, where, twins or SHARPNESS, deadline, fresh=fresh)
+    raise typer.Exit(1 if left else 0)
+
+
+def _try_answers(
+    problems: list[Problem], where: str, precisions: list[str], path: Path, deadline: float, *, fresh: bool
+) -> int:
+    """Certify by null answers what is not certified yet; say how many are left."""
+    from kernel_evaluator.proofs import certify
+
     entries = {} if fresh else certify.read(path)
+    limit_s = deadline - time.monotonic()
     for key, name, found in certify.certify(problems, where, precisions, entries, limit_s):
         held = {**entries.get(key, {}).get("precisions", {}), **certify.entry({name: found})["precisions"]}
         entries[key] = {**held.get("fp32", held[name]), "precisions": held}
         certify.write(path, _source(where), entries)
         if isinstance(found, str) or found.evidence:
-            typer.echo(f"{key} {name}: {found if isinstance(found, str) else found.evidence}")
+            say(f"{key} {name}: {found if isinstance(found, str) else found.evidence}")
     left = sum(
         name not in entries.get(_key(p), {}).get("precisions", {}) for p in problems for name in precisions
     )
-    typer.echo(f"{len(entries)} problems are certified in {path}; {left} are left")
-    raise typer.Exit(1 if left else 0)
+    say(f"{len(entries)} problems are certified in {path}; {left} are left")
+    return left
+
+
+def _try_twins(problems: list[Problem], where: str, path: Path, deadline: float, *, fresh: bool) -> int:
+    """See which inputs tell twins, for the problems that were not looked at so; say how many are left."""
+    from kernel_evaluator.problems import deciding
+    from kernel_evaluator.proofs import sharpness
+
+    held = deciding.read(path)
+    source = _source(where)
+    known = held["problems"].setdefault(source["sizes"], {})
+    if fresh:
+        known.clear()
+    for key, entry in sharpness.survey(problems, where, known, deadline - time.monotonic(), _TWINS_S[where]):
+        known[key] = entry
+        held["source"][source["sizes"]] = source
+        sharpness.write(path, held)
+        say(f"{key}: {_told(entry)}")
+    left = sum(not sharpness.is_current(problem, known.get(_key(problem))) for problem in problems)
+    say(f"{len(problems) - left} of {len(problems)} problems were tried by twins in {path}")
+    return left
+
+
+def _told(entry: dict[str, Any]) -> str:
+    """What a problem's entry says, in a line."""
+    from kernel_evaluator.problems import deciding
+
+    if "error" in entry:
+        return str(entry["error"])
+    deal = deciding.deal_of(entry)
+    blunt = f"; never caught: {', '.join(deal.blunt)}" if deal.blunt else ""
+    return f"{deal.undecided or 'decided by ' + ', '.join(deal.shares)}{blunt}"
 
 
 def copies_command(
@@ -180,8 +237,8 @@ def copies_command(
 
     Exit status: 0 none, 1 some, 2 a submission cannot be read.
     """
-    from leaderboard.audit import copies
-    from leaderboard.submission import InvalidSubmissionError, load
+    from leaderboard.files.submission import InvalidSubmissionError, load
+    from leaderboard.runs.copies import copies
 
     if not submissions.is_dir():
         raise _failed(ValueError(f"--submissions must be a folder, got {submissions}"))
@@ -191,7 +248,7 @@ def copies_command(
         raise _failed(error) from error
     found = copies((entry.entry, key, text) for entry in entries for key, text in entry.kernels.items())
     for group in found:
-        typer.echo(", ".join(f"{entry} {key}" for entry, key in group))
+        say(", ".join(f"{entry} {key}" for entry, key in group))
     raise typer.Exit(1 if found else 0)
 
 
@@ -200,8 +257,8 @@ def _key(problem: Problem) -> str:
 
 
 def _chosen_problems(device: str, selection: Any) -> list[Problem]:
-    from kernelbench.keys import RANKED_LEVELS
-    from kernelbench.problems import read_sizes
+    from kernel_evaluator.problems.problem_set import read_sizes
+    from kernel_evaluator.records.keys import RANKED_LEVELS
 
     sizes = read_sizes() if device == "cpu" else {}
     return [
@@ -214,9 +271,9 @@ def _chosen_problems(device: str, selection: Any) -> list[Problem]:
 
 def _source(device: str) -> dict[str, str]:
     import torch
-    from kernelbench.version import evaluator_sha256
+    from kernel_evaluator.records.version import evaluator_sha256
 
-    from leaderboard.workfile import utc_now
+    from leaderboard.files.workfile import utc_now
 
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     sizes = "full" if device == "cuda" else "reduced"
@@ -230,11 +287,11 @@ def _source(device: str) -> dict[str, str]:
 
 
 def _recorded(path: Path, submission: Path | None, device: Device) -> tuple[ResultFile, Submission, Settings]:
-    from kernelbench.jobs import Settings
+    from kernel_evaluator.problems.jobs import Settings
 
-    from leaderboard.evaluate import chosen_device, open_place
-    from leaderboard.store import read_result
-    from leaderboard.submission import load
+    from leaderboard.files.store import read_result
+    from leaderboard.files.submission import load
+    from leaderboard.stages.evaluate import chosen_device, open_place
 
     result = read_result(path)
     entry = load(submission or Path("submissions") / f"{result.entry}.json")
@@ -257,7 +314,7 @@ def _require_rows(result: ResultFile, keys: Iterable[Any]) -> None:
 
 
 def _problem_set() -> Any:
-    from kernelbench.problems import ProblemSet
+    from kernel_evaluator.problems.problem_set import ProblemSet
 
     return ProblemSet()
 
@@ -266,12 +323,12 @@ def _write(out: Path | None, findings: Sequence[Finding]) -> None:
     """Write what an audit found so far, so that one that is stopped has told it."""
     import json
 
-    from leaderboard.store import write_atomically
+    from leaderboard.files.store import write_atomically
 
     if out is not None:
         write_atomically(out, json.dumps([each.to_json() for each in findings], indent=1) + "\n")
 
 
 def _failed(error: Exception) -> typer.Exit:
-    typer.echo(f"error: {error}", err=True)
+    say(f"error: {error}", err=True)
     return typer.Exit(2)

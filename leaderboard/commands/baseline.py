@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.commands.evaluate import Device, parse_indices, selection_of
+from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
-    from kernelbench.baselines import BaselineFile
+    from kernel_evaluator.baselines import BaselineFile
 
 baseline_app = typer.Typer(no_args_is_help=True, help="PyTorch's own times, for orientation beside results.")
 
@@ -38,12 +39,12 @@ def import_command(
 
     Exit status: 0 written, 1 a file is broken or names a problem that the set lacks.
     """
-    from kernelbench.baselines import BaselineFile, device_of, dump_baseline, import_timings
-    from kernelbench.figures import gpu_model
-    from kernelbench.problems import ProblemSet
-    from kernelbench.rows import Environment
+    from kernel_evaluator.baselines import BaselineFile, device_of, dump_baseline, import_timings
+    from kernel_evaluator.machine.figures import gpu_model
+    from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.rows import Environment
 
-    from leaderboard.store import StoreError, read_strictly, write_atomically
+    from leaderboard.files.store import StoreError, read_strictly, write_atomically
 
     try:
         if eager is None and compiled is None:
@@ -65,7 +66,7 @@ def import_command(
     )
     path = out / f"{model}.json"
     write_atomically(path, dump_baseline(baseline))
-    typer.echo(f"{path}: {len(problems)} problems on {device}")
+    say(f"{path}: {len(problems)} problems on {device}")
 
 
 @baseline_app.command("from-result")
@@ -79,8 +80,8 @@ def from_result_command(
 
     Exit status: 0 written, 1 a file is broken or the two do not belong together.
     """
-    from leaderboard.measured_baselines import baseline_of
-    from leaderboard.store import StoreError, read_result
+    from leaderboard.files.store import StoreError, read_result
+    from leaderboard.runs.baseline_runs import baseline_of
 
     try:
         results = [read_result(path) for path in (eager, compiled) if path is not None]
@@ -105,12 +106,12 @@ def measure_command(
 
     Exit status: 0 written, 1 nothing could be measured, 2 the command cannot start.
     """
-    from kernelbench.jobs import Settings
-    from kernelbench.problems import ProblemSet
+    from kernel_evaluator.problems.jobs import Settings
+    from kernel_evaluator.problems.problem_set import ProblemSet
 
-    from leaderboard.evaluate import EvaluationError, chosen_device, open_place
-    from leaderboard.measured_baselines import BaselineRun
-    from leaderboard.store import StoreError
+    from leaderboard.files.store import StoreError
+    from leaderboard.runs.baseline_runs import BaselineRun
+    from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
 
     try:
         indices = parse_indices(gpus)
@@ -125,10 +126,10 @@ def measure_command(
             work_root=work,
         )
     except (EvaluationError, ValueError) as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     try:
-        baseline = run.measure(lambda row: typer.echo(f"{row.key} {row.status}"))
+        baseline = run.measure(lambda row: say(f"{row.key} {row.status}"))
     except (EvaluationError, StoreError, ValueError) as error:
         raise _failed(str(error)) from error
     _write(baseline, out)
@@ -141,8 +142,8 @@ def show_command(
     """Print a baseline as a table: milliseconds a call, the median where known."""
     from tabulate import tabulate
 
-    from leaderboard.baselines import read_baseline
-    from leaderboard.store import StoreError
+    from leaderboard.files.baseline_files import read_baseline
+    from leaderboard.files.store import StoreError
 
     try:
         baseline = read_baseline(path)
@@ -156,15 +157,15 @@ def show_command(
         ]
         for name, times in baseline.problems.items()
     ]
-    typer.echo(f"{baseline.gpu}: {baseline.environment.device}; {baseline.source}")
-    typer.echo(tabulate(lines, headers=["problem", "eager ms", "compiled ms"], missingval="-"))
+    say(f"{baseline.gpu}: {baseline.environment.device}; {baseline.source}")
+    say(tabulate(lines, headers=["problem", "eager ms", "compiled ms"], missingval="-"))
 
 
 def _write(baseline: BaselineFile, out: Path) -> None:
-    from kernelbench.baselines import dump_baseline
+    from kernel_evaluator.baselines import dump_baseline
 
-    from leaderboard.baselines import read_baseline
-    from leaderboard.store import StoreError, write_atomically
+    from leaderboard.files.baseline_files import read_baseline
+    from leaderboard.files.store import StoreError, write_atomically
 
     path = out if out.suffix == ".json" else out / f"{baseline.gpu}.json"
     try:
@@ -177,9 +178,9 @@ def _write(baseline: BaselineFile, out: Path) -> None:
         )
     write_atomically(path, dump_baseline(baseline))
     compiled = sum(times.compiled is not None for times in baseline.problems.values())
-    typer.echo(f"{path}: {len(baseline.problems)} problems, {compiled} of them compiled")
+    say(f"{path}: {len(baseline.problems)} problems, {compiled} of them compiled")
 
 
 def _failed(message: str) -> typer.Exit:
-    typer.echo(f"error: {message}", err=True)
+    say(f"error: {message}", err=True)
     return typer.Exit(1)

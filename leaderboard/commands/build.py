@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.commands.evaluate import selection_of
+from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
-    from kernelbench.jobs import Job
-    from kernelbench.problems import ProblemSet
+    from kernel_evaluator.problems.jobs import Job
+    from kernel_evaluator.problems.problem_set import ProblemSet
 
-    from leaderboard.build import KernelBuild
-    from leaderboard.plan import Selection
+    from leaderboard.stages.build import KernelBuild
+    from leaderboard.stages.plan import Selection
 
 _SHOWN_LOG_CHARACTERS = 3000
 
@@ -42,34 +43,38 @@ def build_command(  # noqa: PLR0913  # one option a choice
 
     Exit status: 0 all that needs building is built, 1 a kernel does not compile, 2 the command cannot start.
     """
-    from kernelbench.build import Builder
-    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+    from kernel_evaluator.machine.extras import require
+    from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.build import build_all, summary_table
+    require("evaluate", "kbl build")
+    from kernel_evaluator.building.builder import Builder
+
+    from leaderboard.stages.build import build_all, summary_table
 
     try:
-        problem_set = ProblemSet(problems or DEFAULT_ROOT)
+        problem_set = ProblemSet(problems or PROBLEM_SET)
         selection = selection_of(level, only, sample)
         with Builder(cache_root=cache, workers=jobs, arch=arch, timeout_s=timeout) as builder:
             sizes = "full" if builder.arch else "reduced"
             wanted = [each for path in paths for each in _jobs(path, problem_set, selection, sizes)]
             builds = build_all(builder, wanted, _Lines(len(wanted)).show)
     except (ValueError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     failed = [build for build in builds if build.is_failed]
     for build in failed if logs else []:
-        typer.echo(f"\n{build.entry} {build.key}: {build.message}\n{build.log[-_SHOWN_LOG_CHARACTERS:]}")
-    typer.echo("\n" + summary_table(builds))
+        say(f"\n{build.entry} {build.key}: {build.message}\n{build.log[-_SHOWN_LOG_CHARACTERS:]}")
+    say("\n" + summary_table(builds))
     raise typer.Exit(1 if failed else 0)
 
 
 def _jobs(path: Path, problem_set: ProblemSet, selection: Selection, sizes: str) -> Iterator[tuple[str, Job]]:
     """Read a submission's kernels as jobs; those for problems that the set lacks are left out."""
-    from kernelbench.jobs import Job
+    from kernel_evaluator.problems.jobs import Job
 
-    from leaderboard.evaluate import load_problems
-    from leaderboard.submission import load
+    from leaderboard.files.submission import load
+    from leaderboard.stages.evaluate import load_problems
 
     submission = load(path)
     wanted = {key: source for key, source in sorted(submission.kernels.items()) if selection.wants(key)}
@@ -93,4 +98,4 @@ class _Lines:
         how = "from the cache" if build.reused else f"{build.seconds:.1f} s"
         place = f"{build.key.level}/{build.key.problem_id}"
         line = f"[{self._done}/{self._total}] {build.entry} {place} {'+'.join(build.backends)}"
-        typer.echo(f"{line}: {build.status}, {how}{': ' if build.message else ''}{build.message}", err=True)
+        say(f"{line}: {build.status}, {how}{': ' if build.message else ''}{build.message}", err=True)

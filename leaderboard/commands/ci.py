@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.texts.say import say
+
 if TYPE_CHECKING:
     from leaderboard.github.event import Runner
     from leaderboard.github.host import Host
-    from leaderboard.github.settings import EvaluationSettings
+    from leaderboard.github.settings import RepositorySettings
 
-    Verb = Callable[[Host, Runner, EvaluationSettings], bool | None]
+    Verb = Callable[[Host, Runner, RepositorySettings], bool | None]
 
 ci = typer.Typer(no_args_is_help=True, help="The verbs of the workflows; they run on the host's runners.")
 
@@ -48,11 +50,11 @@ def report() -> None:
 
 
 @ci.command()
-def gate(out: OutOption) -> None:
-    """Judge a request for an evaluation and write its job, or refuse (evaluate.yml)."""
+def gate() -> None:
+    """Judge a request for an evaluation and queue it, or refuse (evaluate.yml)."""
     from leaderboard.github.gate import run_gate
 
-    _run(lambda host, runner, settings: run_gate(host, runner, settings, out))
+    _run(run_gate)
 
 
 @ci.command()
@@ -64,36 +66,27 @@ def unlabel() -> None:
 
 
 @ci.command()
-def evaluate(
-    job: JobOption,
-    out: OutOption,
-    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
-) -> None:
-    """Judge a job's kernels on the engine of the settings (evaluate.yml). Needs no token of the host."""
-    from leaderboard.evaluate import EvaluationError
-    from leaderboard.github.evaluation import run_evaluation
-    from leaderboard.github.settings import SettingsError, read_settings
-    from leaderboard.store import StoreError
-    from leaderboard.submission import InvalidSubmissionError
+def take(out: OutOption) -> None:
+    """Write the job of whoever is next in the queue, if one may start (evaluate.yml)."""
+    from leaderboard.github.take import run_take
 
-    try:
-        fine = run_evaluation(read_settings(), job, out, levels=frozenset(level or ()))
-    except (EvaluationError, StoreError, SettingsError, InvalidSubmissionError, OSError) as error:
-        raise _fault(error) from error
-    raise typer.Exit(0 if fine else 1)
+    _run(lambda host, runner, settings: run_take(host, runner, settings, out))
 
 
 @ci.command()
-def progress(job: JobOption) -> None:
-    """Keep the comment up to date while the evaluation runs (evaluate.yml)."""
-    from leaderboard.github.job import read_job
-    from leaderboard.github.progress import follow
-    from leaderboard.github.say import Voice
+def evaluate(job: JobOption, out: OutOption) -> None:
+    """Judge a job's kernels on the engine of its board (evaluate.yml). Needs no token of the host."""
+    from leaderboard.files.store import StoreError
+    from leaderboard.files.submission import InvalidSubmissionError
+    from leaderboard.github.evaluation import run_evaluation
+    from leaderboard.github.settings import SettingsError, read_settings
+    from leaderboard.stages.evaluate import EvaluationError
 
-    def verb(host: Host, runner: Runner, settings: EvaluationSettings) -> None:
-        follow(Voice(host=host, runner=runner), settings, *read_job(job))
-
-    _run(verb)
+    try:
+        fine = run_evaluation(read_settings(), job, out)
+    except (EvaluationError, StoreError, SettingsError, InvalidSubmissionError, OSError) as error:
+        raise _fault(error) from error
+    raise typer.Exit(0 if fine else 1)
 
 
 @ci.command()
@@ -101,10 +94,26 @@ def publish(result: Annotated[Path, typer.Option(help="The folder that the evalu
     """Check, record, commit and say what an evaluation gave (evaluate.yml)."""
     from leaderboard.github.publish import Publication, run_publish
 
-    def verb(host: Host, runner: Runner, settings: EvaluationSettings) -> None:
+    def verb(host: Host, runner: Runner, settings: RepositorySettings) -> None:
         run_publish(host, runner, settings, Publication.of(os.environ, result))
 
     _run(verb)
+
+
+@ci.command("next")
+def next_one() -> None:
+    """Start a run for whoever waits next, if somebody does (evaluate.yml)."""
+    from leaderboard.github.take import run_next
+
+    _run(run_next)
+
+
+@ci.command()
+def board() -> None:
+    """Do what a maintainer asked of the whole board (board.yml)."""
+    from leaderboard.github.board import Asked, run_board
+
+    _run(lambda host, runner, settings: run_board(host, runner, settings, Asked.of(os.environ)))
 
 
 @ci.command()
@@ -121,14 +130,35 @@ def results() -> None:
         raise _fault(error) from error
 
 
+@ci.command()
+def rehearse() -> None:
+    """Let a week of a board happen against stand-ins: 50 entries, lost runs, limits. Takes minutes."""
+    import subprocess
+    import sys
+
+    from leaderboard.resources import CHECKOUT
+
+    tests = CHECKOUT / "tests"
+    if not tests.is_dir():
+        raise typer.BadParameter(
+            "the rehearsal is part of the tests: call it in a checkout of the repository"
+        )
+    paths = os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "KernelBench", tests)))
+    command = [sys.executable, "-um", "fakes.rehearsal"]
+    raise typer.Exit(subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, check=False).returncode)
+
+
 def _run(verb: Verb) -> None:
     """Connect, carry the verb out, and end with its exit status: 1 where it says False."""
+    from kernel_evaluator.machine.extras import require
+
+    from leaderboard.files.store import StoreError
     from leaderboard.github.event import EventError, read_runner
     from leaderboard.github.gitrepo import GitError
     from leaderboard.github.host import HostError, connect
     from leaderboard.github.settings import SettingsError, read_settings
-    from leaderboard.store import StoreError
 
+    require("github", "kbl ci")
     try:
         settings, runner = read_settings(), read_runner()
         host = connect(runner.api_url, runner.repository, runner.token, patience=settings.host)
@@ -139,8 +169,8 @@ def _run(verb: Verb) -> None:
 
 
 def _fault(error: Exception) -> typer.Exit:
-    from leaderboard.inert import annotation, log_text
+    from leaderboard.texts.inert import annotation, log_text
 
-    typer.echo(annotation("error", str(error)))
-    typer.echo(log_text(f"{type(error).__name__}: {error}"))
+    say(annotation("error", str(error)))
+    say(log_text(f"{type(error).__name__}: {error}"))
     return typer.Exit(2)

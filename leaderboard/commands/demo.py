@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from leaderboard.texts.say import say
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -20,25 +22,24 @@ def demo_command(
 ) -> None:
     """Validate, evaluate, record and rank the demo's kernels on the CPU, and build the site.
 
-    Run it in a checkout. A second run continues from what the first one left. Exit status 1 where a kernel
-    has no verdict yet.
+    A second run continues from what the first one left. Exit status 1 where a kernel has no verdict yet.
     """
+    from kernel_evaluator.machine.extras import require
+
     from leaderboard import demo
 
-    if not demo.SUBMISSION.is_file():
-        typer.echo(f"error: {demo.SUBMISSION} is not here; run kbl demo in a checkout of the board", err=True)
-        raise typer.Exit(2)
-    demo.prepare(folder)
+    require("evaluate", "kbl demo")
+    submission = demo.prepare(folder)
     worst = 0
-    for step in demo.steps(folder, site):
-        typer.echo(f"\n# {step.purpose}\n$ kbl {shlex.join(step.arguments)}")
+    for step in demo.steps(folder, site, submission):
+        say(f"\n# {step.purpose}\n$ kbl {shlex.join(step.arguments)}")
         status = demo.run(step)
         worst = max(worst, status)
         if status:
-            typer.echo(f"error: that command ended with status {status}; kbl doctor may say why", err=True)
+            say(f"error: that command ended with status {status}; kbl doctor may say why", err=True)
         if status and step.needed:
             raise typer.Exit(status)
     page = (site / "index.html").resolve()
-    typer.echo(f"\nThe board is at {page.as_uri()}")
-    typer.echo(f"To serve it: kbl site serve --out {site}")
+    say(f"\nThe board is at {page.as_uri()}")
+    say(f"To serve it: kbl site serve --out {site}")
     raise typer.Exit(worst)

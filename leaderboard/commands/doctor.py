@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from leaderboard.texts.say import say
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -17,11 +19,11 @@ def doctor_command() -> None:
     findings = []
     for finding in examine():
         findings.append(finding)
-        typer.echo(f"{'ok' if finding.ok else 'missing':8}{finding.name:16}{finding.found}")
+        say(f"{'ok' if finding.ok else 'missing':8}{finding.name:16}{finding.found}")
         if not finding.ok:
-            typer.echo(f"{'':24}for {finding.need}: {finding.mend}")
-    typer.echo("\nThis machine can")
+            say(f"{'':24}for {finding.need}: {finding.mend}")
+    say("\nThis machine can")
     able = abilities(findings)
     for what, can in able.items():
-        typer.echo(f"  {'yes' if can else 'no ':4}{what}")
+        say(f"  {'yes' if can else 'no ':4}{what}")
     raise typer.Exit(0 if list(able.values())[1] else 1)

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from kernelbench.jobs import Settings
-    from kernelbench.keys import KernelKey
-    from kernelbench.problems import ProblemSet
+from leaderboard.texts.say import say
 
-    from leaderboard.evaluate import Evaluation, Outcome, Place
-    from leaderboard.plan import Selection
-    from leaderboard.progress import Reporter
+if TYPE_CHECKING:
+    from kernel_evaluator.problems.jobs import Settings
+    from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.keys import KernelKey
+
+    from leaderboard.show.progress import Reporter
+    from leaderboard.stages.evaluate import Evaluation, Outcome, Place
+    from leaderboard.stages.plan import Selection
 
 
 class Device(StrEnum):
@@ -59,6 +61,7 @@ class Request:
     settings: Settings
     problem_set: ProblemSet
     selection: Selection
+    again: bool
     place: Place
     reporter: Reporter
     data: Path
@@ -84,6 +87,9 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
     sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Judge what is chosen once more, whatever its verdict was.")
+    ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds a kernel may run.", min=1.0)] = 180.0,
     gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
     census: Annotated[
@@ -97,11 +103,12 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
 
     Exit status: 0 every kernel has a verdict, 1 a file or a kernel has none, 2 the command cannot start.
     """
-    from kernelbench.jobs import Settings
-    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+    from kernel_evaluator.problems.jobs import Settings
+    from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.evaluate import EvaluationError, chosen_device, open_place
-    from leaderboard.progress import Reporter
+    from leaderboard.show.progress import Reporter
+    from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
 
     reporter = Reporter()
     try:
@@ -117,15 +124,16 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
                 timing_method=timing_method.value,
                 profile_launches=census,
             ),
-            problem_set=ProblemSet(problems or DEFAULT_ROOT),
+            problem_set=ProblemSet(problems or PROBLEM_SET),
             selection=selection_of(level, only, sample),
+            again=again,
             place=open_place(engine, chosen, gpus=indices, progress=reporter.event),
             reporter=reporter,
             data=data,
             work_root=work,
         )
     except (EvaluationError, ValueError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     fine = [_evaluate_one(path, request) for path in paths]
     raise typer.Exit(0 if all(fine) else 1)
@@ -133,9 +141,9 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
 
 def selection_of(level: Iterable[int] | None, only: str, sample: Iterable[int] | None) -> Selection:
     """Build the selection that `--level`, `--only` and `--sample` describe."""
-    from kernelbench.keys import MAX_SAMPLE, PROBLEM_COUNTS
+    from kernel_evaluator.records.keys import MAX_SAMPLE, PROBLEM_COUNTS
 
-    from leaderboard.plan import Selection, parse_problem_list
+    from leaderboard.stages.plan import Selection, parse_problem_list
 
     for name, given, least, most in (
         ("level", level, 1, max(PROBLEM_COUNTS)),
@@ -150,9 +158,9 @@ def selection_of(level: Iterable[int] | None, only: str, sample: Iterable[int] |
 
 
 def _evaluate_one(path: Path, request: Request) -> bool:
-    from leaderboard import submission
-    from leaderboard.evaluate import Evaluation, EvaluationError, load_problems
-    from leaderboard.store import StoreError
+    from leaderboard.files import submission
+    from leaderboard.files.store import StoreError
+    from leaderboard.stages.evaluate import Evaluation, EvaluationError, load_problems
 
     try:
         loaded = submission.load(path)
@@ -163,6 +171,7 @@ def _evaluate_one(path: Path, request: Request) -> bool:
             settings=request.settings,
             gpu=request.place.gpu,
             selection=request.selection,
+            again=request.again,
             recorded=request.data,
             work_root=request.work_root,
         )
@@ -171,16 +180,16 @@ def _evaluate_one(path: Path, request: Request) -> bool:
             raise EvaluationError(f"--level, --only and --sample pick none of its kernels: {some}, …")
         outcome = _run(evaluation, request)
     except KeyboardInterrupt:
-        typer.echo("interrupted; what is finished is kept, and the same command continues", err=True)
+        say("interrupted; what is finished is kept, and the same command continues", err=True)
         raise typer.Exit(130) from None
     except (submission.InvalidSubmissionError, EvaluationError, StoreError, OSError) as error:
-        typer.echo(f"error: {path}: {error}", err=True)
+        say(f"error: {path}: {error}", err=True)
         return False
     return _report(outcome, path)
 
 
 def _run(evaluation: Evaluation, request: Request) -> Outcome:
-    from leaderboard.evaluate import evaluate
+    from leaderboard.stages.evaluate import evaluate
 
     with request.reporter.over(len(evaluation.plan(evaluation.previous()).jobs)):
         return evaluate(evaluation, request.place.engine, request.reporter.show)
@@ -188,38 +197,45 @@ def _run(evaluation: Evaluation, request: Request) -> Outcome:
 
 def _report(outcome: Outcome, submission: Path) -> bool:
     for message in outcome.plan.missing_problems:
-        typer.echo(f"warning: {message}", err=True)
+        say(f"warning: {message}", err=True)
     counts = Counter(row.status for row in outcome.result.rows)
     said = ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "no rows"
-    typer.echo(
+    say(
         f"{outcome.result.entry} on {outcome.result.board}: {len(outcome.added)} judged now, "
         f"{outcome.plan.good} still good; in all {said}"
     )
-    typer.echo(f"written to {outcome.path}")
+    say(f"written to {outcome.path}")
     _tell_what_next(outcome, submission)
     waiting = sorted({*outcome.unfinished, *_infra(outcome)})
     if waiting:
-        typer.echo(f"error: {len(waiting)} kernels have no verdict ({waiting[0]}, …): run it again", err=True)
+        say(f"error: {len(waiting)} kernels have no verdict ({waiting[0]}, …): run it again", err=True)
     elif outcome.result.profile == "ranked":
-        typer.echo(f"next: kbl record {outcome.path}")
+        say(f"next: kbl record {outcome.path}")
     return not waiting and not outcome.plan.missing_problems
 
 
 def _tell_what_next(outcome: Outcome, submission: Path) -> None:
     """Name the commands that show why a kernel failed, and that judge once more what is in quarantine."""
-    from kernelbench.rows import Status
+    from kernel_evaluator.records.rows import Status
 
     failed = [row.key for row in outcome.result.rows if row.failure and row.status is not Status.INFRA_ERROR]
     if failed:
-        typer.echo(f"why: kbl replay {outcome.path} {failed[0]} --submission {submission}")
-    if any(row.status is Status.QUARANTINED for row in outcome.result.rows):
-        typer.echo(
-            f"quarantined kernels once more: kbl audit {outcome.path} --submission {submission} --top 0"
-        )
+        say(f"why: kbl replay {outcome.path} {failed[0]} --submission {submission}")
+    odd = sorted(
+        {
+            (row.key.level, row.key.problem_id)
+            for row in outcome.result.rows
+            if row.status is Status.QUARANTINED
+        }
+    )
+    if odd:
+        only = ",".join(f"{level}/{problem}" for level, problem in odd)
+        say("in quarantine, for a person to look at; once more:")
+        say(f"    kbl evaluate {submission} --again --only {only}")
 
 
 def _infra(outcome: Outcome) -> list[KernelKey]:
-    from kernelbench.rows import Status
+    from kernel_evaluator.records.rows import Status
 
     return [row.key for row in outcome.added if row.status is Status.INFRA_ERROR]
 

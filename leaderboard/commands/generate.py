@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.texts.say import say
+
 if TYPE_CHECKING:
     from leaderboard.generate.request import Request
 
@@ -70,11 +72,11 @@ def run_request(build: Callable[[], Request]) -> int:
     """Draw what is missing of a run, with a bar on a terminal; say how it ended and give the exit status."""
     from tqdm import tqdm
 
-    from leaderboard.evaluate import EvaluationError
+    from leaderboard.files.store import StoreError
     from leaderboard.generate.models import ModelError
     from leaderboard.generate.request import describe
     from leaderboard.generate.run import ConfigError
-    from leaderboard.store import StoreError
+    from leaderboard.stages.evaluate import EvaluationError
 
     try:
         request = build()
@@ -82,11 +84,11 @@ def run_request(build: Callable[[], Request]) -> int:
         with tqdm(total=len(generation.wanted()), unit="sample", disable=None) as bar:
             outcome = generation.draw(lambda key: bar.update())
     except (ModelError, ConfigError, EvaluationError, StoreError, ValueError, KeyError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         return 2
     except KeyboardInterrupt:
-        typer.echo("interrupted; what is finished is kept, and the same command continues", err=True)
+        say("interrupted; what is finished is kept, and the same command continues", err=True)
         return 130
     for line in describe(outcome, request.folder.path):
-        typer.echo(line)
+        say(line)
     return 1 if outcome.given_up or outcome.failed else 0

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from leaderboard.texts.say import say
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -36,17 +38,17 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
 
     Exit status: 0 written and valid, 1 written with mistakes to mend, 2 nothing written.
     """
-    from leaderboard.pack import PackError, find_kernels, generation_metadata, nameless
+    from leaderboard.runs.pack import PackError, find_kernels, generation_metadata, nameless
 
     try:
         kernels = find_kernels(folders, sample or ())
         left_out = nameless(folders)
         recorded = generation_metadata(folders)
     except (PackError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     for path in left_out:
-        typer.echo(f"warning: {path} is left out: its name is no kernel's", err=True)
+        say(f"warning: {path} is left out: its name is no kernel's", err=True)
     generation = {"model": model, "scaffold": scaffold, "cost_usd": cost_usd}
     given = {
         "display_name": display_name or _ask_display_name(),
@@ -67,19 +69,21 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
 
 def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> int:
     """Pack, write, and say what is missing or to be mended; give the exit status."""
-    from leaderboard.pack import pack, write
+    from leaderboard.runs.pack import pack, write
 
     packed = pack(kernels, metadata, output.name)
     try:
         write(output, packed)
     except (OSError, UnicodeEncodeError) as error:  # the latter: an option that is no UTF-8
-        typer.echo(f"error: {output} cannot be written: {error}", err=True)
+        say(f"error: {output} cannot be written: {error}", err=True)
         return 2
-    typer.echo(f"{packed.kernels} kernels written to {output}")
+    say(f"{packed.kernels} kernels written to {output}")
     for level, count in packed.missing.items():
-        typer.echo(f"warning: level {level} lacks {count} kernels; each counts as failed", err=True)
+        say(f"warning: level {level} lacks {count} kernels; each counts as failed", err=True)
     for mistake in packed.mistakes:
-        typer.echo(f"{output}:{mistake.line}: {mistake.rule}: {mistake.message}; {mistake.mend}", err=True)
+        say(f"{output}:{mistake.line}: {mistake.rule}: {mistake.message}; {mistake.mend}", err=True)
+    for each in packed.warnings:
+        say(f"warning: {each.message}; it will fail to compile", err=True)
     return 1 if packed.mistakes else 0
 
 
@@ -93,21 +97,21 @@ def unpack_command(
 
     Exit status: 0 written, 2 the submission cannot be read.
     """
-    from leaderboard.pack import unpack
-    from leaderboard.submission import InvalidSubmissionError, load
+    from leaderboard.files.submission import InvalidSubmissionError, load
+    from leaderboard.runs.pack import unpack
 
     try:
         loaded = load(submission)
         written = unpack(loaded, runs, run_name or loaded.entry)
     except (InvalidSubmissionError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     for folder in written:
-        typer.echo(str(folder))
+        say(str(folder))
 
 
 def _ask_display_name() -> str:
     if not sys.stdin.isatty():
-        typer.echo("error: --display-name is required where nobody can be asked", err=True)
+        say("error: --display-name is required where nobody can be asked", err=True)
         raise typer.Exit(2)
     return str(typer.prompt("Name on the board"))

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from leaderboard.texts.say import say
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -29,13 +31,14 @@ def plan_command(  # noqa: PLR0913  # one option a choice
 
     Exit status: 0 listed, 1 a file cannot be read or names a problem that the set lacks.
     """
-    from kernelbench.jobs import Settings
-    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+    from kernel_evaluator.problems.jobs import Settings
+    from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard import submission
     from leaderboard.commands.evaluate import selection_of
-    from leaderboard.evaluate import Evaluation, load_problems
-    from leaderboard.store import StoreError
+    from leaderboard.files import submission
+    from leaderboard.files.store import StoreError
+    from leaderboard.stages.evaluate import Evaluation, load_problems
 
     fine = True
     sizes: Literal["full", "reduced"] = "reduced" if reduced or gpu == "CPU" else "full"
@@ -44,7 +47,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
             loaded = submission.load(path)
             evaluation = Evaluation(
                 submission=loaded,
-                problems=load_problems(ProblemSet(problems or DEFAULT_ROOT), loaded.kernels, sizes),
+                problems=load_problems(ProblemSet(problems or PROBLEM_SET), loaded.kernels, sizes),
                 settings=Settings(sizes=sizes),
                 gpu=gpu,
                 selection=selection_of(level, only, sample),
@@ -53,13 +56,13 @@ def plan_command(  # noqa: PLR0913  # one option a choice
             )
             plan = evaluation.plan(evaluation.previous())
         except (submission.InvalidSubmissionError, StoreError, ValueError, OSError) as error:
-            typer.echo(f"error: {path}: {error}", err=True)
+            say(f"error: {path}: {error}", err=True)
             fine = False
             continue
         for job in plan.jobs:
-            typer.echo(f"{job.key} {job.problem.name}")
+            say(f"{job.key} {job.problem.name}")
         for message in plan.missing_problems:
-            typer.echo(f"warning: {message}", err=True)
+            say(f"warning: {message}", err=True)
         fine = fine and not plan.missing_problems
-        typer.echo(f"{path}: {len(plan.jobs)} to judge on {evaluation.blank.board}, {plan.good} still good")
+        say(f"{path}: {len(plan.jobs)} to judge on {evaluation.blank.board}, {plan.good} still good")
     raise typer.Exit(0 if fine else 1)

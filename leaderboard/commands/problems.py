@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leaderboard.texts.say import say
+
 if TYPE_CHECKING:
-    from kernelbench.problem_check import Check, Finding
-    from kernelbench.problems import Problem
+    from kernel_evaluator.problems.problem_set import Problem
+    from kernel_evaluator.proofs.check import Check, Finding
 
 problems_app = typer.Typer(no_args_is_help=True, help="List, show and prove the problem set.")
 
@@ -34,17 +36,18 @@ def list_command(*, root: Root = None, level: Levels = None, only: Only = "") ->
 
     The version and digest of the whole set go to standard error.
     """
-    from kernelbench.problems import DEFAULT_ROOT, SET_VERSION, ProblemSet
+    from kernel_evaluator.problems.problem_set import SET_VERSION, ProblemSet
+    from kernel_evaluator.records.places import PROBLEM_SET
 
     try:
-        whole = ProblemSet(root or DEFAULT_ROOT)
+        whole = ProblemSet(root or PROBLEM_SET)
         chosen = _chosen(root, level, only)
     except (OSError, ValueError) as error:
         raise _failed(str(error), 2) from error
     version = f"KernelBench {SET_VERSION}" if root is None else str(root)
-    typer.echo(f"{version}: {len(list(whole))} problems, digest {whole.sha256()[:12]}", err=True)
+    say(f"{version}: {len(list(whole))} problems, digest {whole.sha256()[:12]}", err=True)
     for problem in chosen:
-        typer.echo(f"{problem.level}/{problem.problem_id}\t{problem.name}\t{problem.sha256[:12]}")
+        say(f"{problem.level}/{problem.problem_id}\t{problem.name}\t{problem.sha256[:12]}")
 
 
 @problems_app.command("show")
@@ -55,12 +58,13 @@ def show_command(
     reduced: Annotated[bool, typer.Option("--reduced", help="At the size a CPU can run.")] = False,
 ) -> None:
     """Print the source of one problem."""
-    from kernelbench.problems import DEFAULT_ROOT, ProblemSet, read_sizes
+    from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
+    from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.plan import parse_problem_list
+    from leaderboard.stages.plan import parse_problem_list
 
     try:
-        problem_set = ProblemSet(root or DEFAULT_ROOT)
+        problem_set = ProblemSet(root or PROBLEM_SET)
         if place.replace("/", "").isdecimal():
             (key,) = parse_problem_list(place)
             problem = problem_set.load(*key)
@@ -70,7 +74,7 @@ def show_command(
         raise _failed(str(error)) from error
     except (KeyError, ValueError) as error:
         raise _failed(str(error.args[0])) from error
-    typer.echo((problem.reduced(read_sizes()) if reduced else problem).sized_source, nl=False)
+    say((problem.reduced(read_sizes()) if reduced else problem).sized_source, nl=False)
 
 
 @problems_app.command("check")
@@ -96,12 +100,15 @@ def check_command(  # noqa: PLR0913  # one option a choice
     With --device cuda or --sizes full each problem runs once, and time and peak memory are shown.
     Exit status: 0 all hold, 1 one does not, 2 the command cannot start.
     """
-    from leaderboard.evaluate import visible_gpus
+    from kernel_evaluator.machine.extras import require
+
+    from leaderboard.stages.evaluate import visible_gpus
 
     if device not in ("cpu", "cuda") or sizes not in ("auto", "full", "reduced"):
         raise _failed("--device must be cpu or cuda, --sizes auto, full or reduced", 2)
     if device == "cuda" and not visible_gpus():
         raise _failed("no GPU found; choose --device cpu", 2)
+    require("evaluate", "kbl problems check")
     try:
         problems = _chosen(root, level, only)
         if device == "cuda" or sizes == "full":
@@ -117,8 +124,8 @@ def check_command(  # noqa: PLR0913  # one option a choice
 
 
 def _check(against: Path | None) -> Check:
-    from kernelbench.problem_check import fingerprint_check, twin_check
-    from kernelbench.problems import ProblemSet, read_sizes
+    from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
+    from kernel_evaluator.proofs.check import fingerprint_check, twin_check
 
     if against is None:
         return fingerprint_check(read_sizes())
@@ -126,24 +133,24 @@ def _check(against: Path | None) -> Check:
 
 
 def _check_values(problems: Sequence[Problem], check: Check, jobs: int, out: Path | None) -> list[Finding]:
-    from kernelbench.problem_check import check_all
+    from kernel_evaluator.proofs.check import check_all
 
     findings = []
     for finding in check_all(problems, check, jobs):
         findings.append(finding)
         for line in _said(finding):
-            typer.echo(line)
+            say(line)
     _write(out, (asdict(finding) for finding in findings))
     hold = sum(finding.holds for finding in findings)
     skipped = sum(bool(finding.skipped) for finding in findings)
-    typer.echo(f"{hold} of {len(findings)} problems hold" + (f", {skipped} were not run" if skipped else ""))
+    say(f"{hold} of {len(findings)} problems hold" + (f", {skipped} were not run" if skipped else ""))
     return findings
 
 
 def _check_forward(problems: Sequence[Problem], device: str, *, reduced: bool, out: Path | None) -> bool:
-    from kernelbench.problem_check import read_fingerprints
-    from kernelbench.problem_forward import forward_once
-    from kernelbench.problems import read_sizes
+    from kernel_evaluator.problems.problem_set import read_sizes
+    from kernel_evaluator.proofs.check import read_fingerprints
+    from kernel_evaluator.proofs.forward import forward_once
 
     table, fingerprints = read_sizes(), read_fingerprints()
     forwards: list[dict[str, Any]] = []
@@ -153,17 +160,17 @@ def _check_forward(problems: Sequence[Problem], device: str, *, reduced: bool, o
         fits = bool(forward.finite) and forward.outputs == facts.get("full_outputs", forward.outputs)
         forwards.append({**asdict(forward), "holds": fits})
         found = forward.error or f"{forward.seconds} s, {forward.peak_memory_gb} GB"
-        typer.echo(f"{forward.problem}: {'holds' if fits else 'does not hold'}: {found}")
+        say(f"{forward.problem}: {'holds' if fits else 'does not hold'}: {found}")
         _write(out, forwards)
     fine = sum(item["holds"] for item in forwards)
-    typer.echo(f"{fine} of {len(problems)} problems hold")
+    say(f"{fine} of {len(problems)} problems hold")
     return bool(fine == len(problems))
 
 
 def _keep_proven(problems: Sequence[Problem], findings: Sequence[Finding]) -> None:
-    from kernelbench.problem_check import PROVEN, dump_proven, read_proven
+    from kernel_evaluator.proofs.check import PROVEN, dump_proven, read_proven
 
-    from leaderboard.store import write_atomically
+    from leaderboard.files.store import write_atomically
 
     digests = {f"{problem.level}_{problem.problem_id}": problem.sha256 for problem in problems}
     new = {finding.problem: digests[finding.problem] for finding in findings if finding.holds}
@@ -178,26 +185,27 @@ def _said(finding: Finding) -> Iterable[str]:
 
 
 def _write(out: Path | None, values: Iterable[dict[str, Any]]) -> None:
-    from leaderboard.store import write_atomically
+    from leaderboard.files.store import write_atomically
 
     if out is not None:
         write_atomically(out, json.dumps({"problems": list(values)}, indent=1) + "\n")
 
 
 def _chosen(root: Path | None, level: Iterable[int] | None, only: str) -> list[Problem]:
-    from kernelbench.keys import KernelKey
-    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+    from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.keys import KernelKey
+    from kernel_evaluator.records.places import PROBLEM_SET
 
     from leaderboard.commands.evaluate import selection_of
 
     selection = selection_of(level, only, None)
     return [
         problem
-        for problem in ProblemSet(root or DEFAULT_ROOT)
+        for problem in ProblemSet(root or PROBLEM_SET)
         if selection.wants(KernelKey(problem.level, problem.problem_id))
     ]
 
 
 def _failed(message: str, status: int = 1) -> typer.Exit:
-    typer.echo(f"error: {message}", err=True)
+    say(f"error: {message}", err=True)
     return typer.Exit(status)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.texts.say import say
+
 if TYPE_CHECKING:
-    from leaderboard.record import Recorded
+    from leaderboard.stages.record import Case, Recorded
 
 
 def register(app: typer.Typer) -> None:
@@ -25,42 +28,53 @@ def record_command(
         Path | None, typer.Option(help="The submission's file, where it is not in --submissions.")
     ] = None,
     problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+    baselines: Annotated[Path, typer.Option(help="What the reference takes on each GPU.")] = Path(
+        "baselines"
+    ),
+    evaluator: Annotated[
+        list[str] | None,
+        typer.Option(help="Take rows of the evaluator with this digest too; may be repeated."),
+    ] = None,
     reason: Annotated[str, typer.Option(help="Why there is a new revision.")] = "",
 ) -> None:
     """Check work files against their submissions and make them the current results.
 
     Exit status: 0 all are recorded or were already, 1 one was refused.
     """
-    from leaderboard.record import RefusedError
-    from leaderboard.store import StoreError
-    from leaderboard.submission import InvalidSubmissionError
+    from leaderboard.files.store import StoreError
+    from leaderboard.files.submission import InvalidSubmissionError
+    from leaderboard.stages.record import RefusedError, record
 
     refused = False
     for path in work_files:
         try:
-            recorded = _record_one(path, submission, submissions, data=data, problems=problems, reason=reason)
+            case = _case(path, submission, submissions, problems=problems, baselines=baselines)
+            case = replace(case, evaluators=(*case.evaluators, *(evaluator or ())))
+            recorded = record(case, path, data=data, reason=reason)
         except (RefusedError, StoreError, InvalidSubmissionError, OSError) as error:
-            typer.echo(f"error: {error}", err=True)
+            say(f"error: {error}", err=True)
             refused = True
         else:
-            typer.echo(_describe(recorded))
+            say(_describe(recorded))
     raise typer.Exit(1 if refused else 0)
 
 
-def _record_one(
-    path: Path, submission: Path | None, submissions: Path, *, data: Path, problems: Path | None, reason: str
-) -> Recorded:
-    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+def _case(
+    path: Path, submission: Path | None, submissions: Path, *, problems: Path | None, baselines: Path
+) -> Case:
+    from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.evaluate import load_problems
-    from leaderboard.record import Case, read_work_file, record
-    from leaderboard.submission import load
+    from leaderboard.files.baseline_files import usual_reference_ms
+    from leaderboard.files.submission import load
+    from leaderboard.stages.evaluate import load_problems
+    from leaderboard.stages.record import Case, read_work_file
 
     result = read_work_file(path)
     loaded = load(submission or submissions / f"{result.entry}.json")
-    known = load_problems(ProblemSet(problems or DEFAULT_ROOT), loaded.kernels, result.sizes)
-    case = Case(result=result, submission=loaded, problems=known)
-    return record(case, path, data=data, reason=reason)
+    known = load_problems(ProblemSet(problems or PROBLEM_SET), loaded.kernels, result.sizes)
+    usual_ms = usual_reference_ms(baselines, result.gpu) if result.sizes == "full" else {}
+    return Case(result=result, submission=loaded, problems=known, usual_ms=usual_ms)
 
 
 def _describe(recorded: Recorded) -> str:

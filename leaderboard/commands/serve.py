@@ -10,6 +10,7 @@ import typer
 
 from leaderboard.commands.evaluate import Device as Choice
 from leaderboard.commands.evaluate import parse_indices
+from leaderboard.texts.say import say
 
 
 def register(app: typer.Typer) -> None:
@@ -35,20 +36,21 @@ def serve_command(  # noqa: PLR0913  # one option a choice
 
     Exit status: 0 stopped, 2 the server cannot start.
     """
-    from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+    from kernel_evaluator.machine.extras import require
+    from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.evaluate import EvaluationError, chosen_device, visible_gpus
     from leaderboard.serve.workers import KEY_VARIABLE, Device
+    from leaderboard.stages.evaluate import EvaluationError, chosen_device, visible_gpus
 
     api_key = os.environ.get(KEY_VARIABLE, "")
     if not api_key and host not in ("127.0.0.1", "localhost", "::1"):
         raise _failed(f"{KEY_VARIABLE} must be set to listen on {host}: whoever reaches it may run code")
-    try:
-        import uvicorn
+    require("serve", "kbl serve")
+    require("evaluate", "kbl serve")
+    from leaderboard.serve.app import ServerSettings, make_app
+    from leaderboard.serve.connections import serve_until_stopped
 
-        from leaderboard.serve.app import ServerSettings, make_app
-    except ImportError as error:
-        raise _failed(f"the server's packages are missing ({error}); run: pip install '.[serve]'") from error
     try:
         indices = parse_indices(gpus)
         chosen = chosen_device(device.value, gpus=indices)
@@ -58,7 +60,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
             if chosen == "cuda"
             else [Device(name="cpu", gpus=None)]
         )
-        problem_set = ProblemSet(problems or DEFAULT_ROOT)
+        problem_set = ProblemSet(problems or PROBLEM_SET)
     except (EvaluationError, ValueError, OSError) as error:
         raise _failed(str(error)) from error
     if not devices:
@@ -73,9 +75,9 @@ def serve_command(  # noqa: PLR0913  # one option a choice
         max_timeout_s=max_timeout,
         batch_size=batch_size,
     )
-    uvicorn.run(make_app(settings), host=host, port=port, log_level="warning")
+    serve_until_stopped(make_app(settings), host=host, port=port)
 
 
 def _failed(message: str) -> typer.Exit:
-    typer.echo(f"error: {message}", err=True)
+    say(f"error: {message}", err=True)
     return typer.Exit(2)

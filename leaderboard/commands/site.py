@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from leaderboard.texts.say import say
+
 
 def register(app: typer.Typer) -> None:
     """Add `kbl site build`, `kbl site serve` and `kbl site picture`."""
@@ -31,23 +33,21 @@ def build(
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one a core.", min=0)] = 0,
 ) -> None:
     """Build the site; unchanged pages are not written again, stale ones are removed."""
-    from kernelbench.problems import DEFAULT_ROOT
+    from kernel_evaluator.records.places import PROBLEM_SET
 
+    from leaderboard.files.store import StoreError
     from leaderboard.render import OccupiedError, SiteConfig, build_site, default_jobs
-    from leaderboard.render.sources import Places, read_site
-    from leaderboard.store import StoreError
+    from leaderboard.render.reading.sources import Places, read_site
 
     address = base_url if not base_url or base_url.endswith("/") else base_url + "/"
     config = SiteConfig(base_url=address, repository=repository, jobs=jobs or default_jobs())
-    places = Places(
-        data=data, submissions=submissions, baselines=baselines, problems=problems or DEFAULT_ROOT
-    )
+    places = Places(data=data, submissions=submissions, baselines=baselines, problems=problems or PROBLEM_SET)
     try:
         report = build_site(read_site(places, config), out)
     except (StoreError, OccupiedError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         raise typer.Exit(1) from error
-    typer.echo(
+    say(
         f"{report.files} files, {report.size_bytes / 1e6:.1f} MB in {out} after {report.seconds:.1f} s: "
         f"{report.written} written, {report.unchanged} unchanged, {report.removed} removed"
     )
@@ -59,11 +59,11 @@ def serve(
 ) -> None:
     """Serve a built site on http://127.0.0.1 until interrupted."""
     with _server(out, port) as server:
-        typer.echo(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)")
+        say(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            typer.echo("ended")
+            say("ended")
 
 
 def picture(
@@ -81,12 +81,12 @@ def picture(
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
-        typer.echo(f"the browser's driver is missing ({error}); run: pip install playwright", err=True)
+        say(f"the browser's driver is missing ({error}); run: pip install playwright", err=True)
         raise typer.Exit(2) from error
 
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        typer.echo("no headless browser: apt-get install chromium", err=True)
+        say("no headless browser: apt-get install chromium", err=True)
         raise typer.Exit(2)
     with _server(site, 0) as server, sync_playwright() as running:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -101,19 +101,19 @@ def picture(
             shown.screenshot(path=out)
         server.shutdown()
     if not found:
-        typer.echo(f"no page {page} in {site}; a board's is boards/NAME.html", err=True)
+        say(f"no page {page} in {site}; a board's is boards/NAME.html", err=True)
         raise typer.Exit(2)
-    typer.echo(f"wrote {out}")
+    say(f"wrote {out}")
 
 
 def _server(folder: Path, port: int) -> ThreadingHTTPServer:
     if not (folder / "index.html").is_file():
-        typer.echo(f"no site in {folder}; run: kbl site build --out {folder}", err=True)
+        say(f"no site in {folder}; run: kbl site build --out {folder}", err=True)
         raise typer.Exit(2)
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=folder))
     except OSError as error:
-        typer.echo(f"port {port} cannot be used ({error}); name another with --port", err=True)
+        say(f"port {port} cannot be used ({error}); name another with --port", err=True)
         raise typer.Exit(2) from error
 
 

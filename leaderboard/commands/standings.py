@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from leaderboard.texts.say import say
+
 
 class Format(StrEnum):
     """How standings are printed."""
@@ -34,10 +36,10 @@ def standings_command(
 
     Exit status: 0 shown, 1 a file is broken or there is no such board.
     """
-    from leaderboard import tables
-    from leaderboard.boards import load_boards
-    from leaderboard.store import StoreError
-    from leaderboard.submission import InvalidSubmissionError
+    from leaderboard.files.store import StoreError
+    from leaderboard.files.submission import InvalidSubmissionError
+    from leaderboard.show import tables
+    from leaderboard.stages.boards import load_boards
 
     try:
         boards = load_boards(data, submissions)
@@ -48,16 +50,14 @@ def standings_command(
         known = ", ".join(board.name for board in boards) or "none"
         raise _failed(f"--gpu must be one of the boards ({known}), got {gpu!r}")
     if output is Format.CSV:
-        typer.echo(tables.as_csv(chosen), nl=False)
+        say(tables.as_csv(chosen), nl=False)
     elif output is Format.JSON:
-        typer.echo(tables.as_json(chosen))
+        say(tables.as_json(chosen))
     else:
         style = "simple" if output is Format.TABLE else "github"
-        typer.echo(
-            tables.as_table(chosen, style) or f"no results under {data} of entries under {submissions}"
-        )
+        say(tables.as_table(chosen, style) or f"no results under {data} of entries under {submissions}")
 
 
 def _failed(message: str) -> typer.Exit:
-    typer.echo(f"error: {message}", err=True)
+    say(f"error: {message}", err=True)
     return typer.Exit(1)

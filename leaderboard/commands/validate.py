@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
-from leaderboard.inert import annotation
-from leaderboard.validate import Report
+from leaderboard.checks.report import Mistake, Report
+from leaderboard.texts.inert import annotation
+from leaderboard.texts.say import say
 
 SHOWN_UNSCORED = 10
 
@@ -41,14 +42,15 @@ def validate_command(
 
     Exit status: 0 all fine, 1 a submission has mistakes, 2 a file cannot be read.
     """
-    from leaderboard.validate import MAX_SHOWN, validate
+    from leaderboard.checks.report import MAX_SHOWN
+    from leaderboard.stages.validate import validate
 
     reports = []
     for report in validate(paths, sys.maxsize if every else MAX_SHOWN):
         reports.append(report)
         for line in [] if output is Format.JSON else _lines(report, output):
-            typer.echo(line)
-    typer.echo(_as_json(reports) if output is Format.JSON else _summary(reports))
+            say(line)
+    say(_as_json(reports) if output is Format.JSON else _summary(reports))
     raise typer.Exit(exit_code(reports))
 
 
@@ -61,23 +63,32 @@ def exit_code(reports: Sequence[Report]) -> int:
 
 def _lines(report: Report, output: Format) -> Iterator[str]:
     path = _shown(report.path)
-    for mistake in report.mistakes:
-        if output is Format.GITHUB:
-            message = f"{mistake.message}; {mistake.mend}"
-            yield annotation(
-                "error", message, file=path, line=mistake.line, col=mistake.column, title=mistake.rule
-            )
-        else:
-            yield f"{path}:{mistake.line}:{mistake.column}: {mistake.rule}: {mistake.message}"
-            yield f"    mend: {mistake.mend}"
-    if report.more:
-        yield f"{path}: and {report.more} more mistakes; --all lists them"
+    for kind, listed, more in (
+        ("error", report.mistakes, report.more),
+        ("warning", report.warnings, report.more_warnings),
+    ):
+        for mistake in listed:
+            yield from _line(path, kind, mistake, output)
+        if more:
+            yield f"{path}: and {more} more {'mistakes' if kind == 'error' else 'warnings'}; --all lists them"
     if report.is_fine and output is Format.TEXT:
         yield f"{path}: fine, {_count(report.kernels, 'kernel')}"
     if report.unscored:
         note = _unscored(report.unscored)
         is_text = output is Format.TEXT
         yield f"    note: {note}" if is_text else annotation("warning", note, file=path, title="unscored")
+
+
+def _line(path: str, kind: str, mistake: Mistake, output: Format) -> Iterator[str]:
+    place = f"{path}:{mistake.line}:{mistake.column}"
+    if output is Format.GITHUB:
+        message = f"{mistake.message}; {mistake.mend}"
+        yield annotation(kind, message, file=path, line=mistake.line, col=mistake.column, title=mistake.rule)
+    elif kind == "error":
+        yield f"{place}: {mistake.rule}: {mistake.message}"
+        yield f"    mend: {mistake.mend}"
+    else:
+        yield f"{place}: warning: {mistake.rule}: {mistake.message}; it will fail to compile"
 
 
 def _unscored(problems: Sequence[str]) -> str:

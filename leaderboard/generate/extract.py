@@ -10,7 +10,20 @@ from leaderboard.checks.kernels import CLASS_NAME, bound_names
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\n`]*)$")
 _INLINE = re.compile(r"```(.*?)```", re.DOTALL)
+_THOUGHTS_BEGIN = re.compile(r"\s*<(think|thinking|reasoning)>")
+_THOUGHTS_END = re.compile(r"</(?:think|thinking|reasoning)>")
 _LANGUAGE = re.compile(r"^(?:python|cpp)\b[ \t]*\n?")
+
+
+def without_thoughts(answer: str) -> str:
+    """Give what a model said after thinking aloud between tags: nothing where it never came to an end.
+
+    The opening tag may be missing, since some servers put it into the prompt.
+    """
+    end = _THOUGHTS_END.search(answer)
+    if end:
+        return answer[end.end() :]
+    return "" if _THOUGHTS_BEGIN.match(answer) else answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +58,11 @@ def kernel_block(answer: str) -> Block | None:
 
     Models think aloud and correct themselves: what binds ModelNew last is what they hand in. An import counts
     where nothing else binds it, as it mostly shows how to use another block. With one block this is
-    KernelBench's rule. None where there is no block.
+    KernelBench's rule. An answer without any block is one itself where it binds ModelNew; else None is given.
     """
     blocks = code_blocks(answer)
+    if not blocks and _binds_model(answer.strip(), by_import=False):
+        return Block(code=answer.strip())
     making = [block for block in blocks if _binds_model(block.code, by_import=False)]
     binding = making or [block for block in blocks if _binds_model(block.code, by_import=True)]
     return binding[-1] if binding else next(iter(blocks), None)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelbench.keys import KernelKey
+from kernel_evaluator.records.keys import KernelKey
 
+from leaderboard.files.workfile import utc_now
 from leaderboard.generate.models import Reply
-from leaderboard.workfile import utc_now
 
 NAME = "generation.jsonl"
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelbench.static_check import validate_kernel_static
+from kernel_evaluator.labels.static_check import validate_kernel_static
 
-from leaderboard.generate.extract import kernel_block
+from leaderboard.generate.extract import kernel_block, without_thoughts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,11 @@ class Looking:
 
     def at(self, answer: str) -> Look:
         """Say what an answer holds."""
-        block = kernel_block(answer)
-        if not answer.strip():
-            return Look(code=None, complaint="the answer is empty")
+        said = without_thoughts(answer)
+        if not said.strip():
+            what = "ends before its thoughts do" if answer.strip() else "is empty"
+            return Look(code=None, complaint=f"the answer {what}")
+        block = kernel_block(said)
         if block is None:
             return Look(code=None, complaint="the answer has no fenced code block")
         if not block.closed:

@@ -17,6 +17,8 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from kernel_evaluator.machine.extras import require
+
 if TYPE_CHECKING:
     import httpx
 
@@ -203,13 +205,11 @@ class LiteLLMModel:
 
 
 def import_litellm() -> tuple[Any, Any]:
-    """Import LiteLLM and what it builds on; raise ModelError with the way to get it where it is missing."""
-    try:
-        import litellm
-        import openai
-    except ImportError as error:
-        message = "LiteLLM is not installed; run: pip install litellm, or give --base-url"
-        raise ModelError(message, fatal=True) from error
+    """Import LiteLLM and what it builds on; raise MissingExtraError where it is missing."""
+    require("litellm", "a model without --server or --base-url")
+    import litellm
+    import openai
+
     litellm.suppress_debug_info = True  # it prints adverts with every error
     return litellm, openai
 

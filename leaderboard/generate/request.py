@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelbench.compat import RunFolder
-from kernelbench.jobs import Job, Settings
-from kernelbench.problems import DEFAULT_ROOT, ProblemSet, read_sizes
-from kernelbench.rows import Row
+from kernel_evaluator.machine.extras import require
+from kernel_evaluator.problems.jobs import Job, Settings
+from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
+from kernel_evaluator.records.places import PROBLEM_SET
+from kernel_evaluator.records.rows import Row
+from kernel_evaluator.upstream.files import RunFolder
 
 from leaderboard.generate.models import (
     SERVERS,
@@ -27,8 +29,8 @@ from leaderboard.generate.models import (
 )
 from leaderboard.generate.patience import Patience
 from leaderboard.generate.run import Generation, Judge, Options, Outcome, Problems
-from leaderboard.plan import parse_problem_list
 from leaderboard.prompts import PROMPTS_TOML, PromptOptions
+from leaderboard.stages.plan import parse_problem_list
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +79,10 @@ class Request:
     def open(self, judge: Judge | None = None) -> Generation:
         """Give the run, ready to draw; several turns open the engine asked for unless a judge is given.
 
-        Raises ValueError, ModelError or EvaluationError for a wrong option.
+        Raises ValueError, ModelError or EvaluationError for a wrong option, MissingExtraError where what it
+        needs is not installed.
         """
+        require("generate", "sampling a model")
         prompt = PromptOptions(
             backend=self.backend,
             option=self.prompt,
@@ -137,7 +141,7 @@ class Request:
         )
 
     def _problems(self) -> Problems:
-        problem_set = ProblemSet(self.problems or DEFAULT_ROOT)
+        problem_set = ProblemSet(self.problems or PROBLEM_SET)
         low, high = self.subset[0] or 1, self.subset[1] or 1000
         wanted = set(parse_problem_list(self.only))
         wanted |= {(level, i) for level in self.level for i in problem_set.ids(level) if low <= i <= high}
@@ -171,7 +175,7 @@ def parse_price(text: str) -> Price | None:
 
 def open_judge(engine: str, device: str, precision: str) -> Judge:
     """Start the engine that judges between turns, at the sizes that fit the device."""
-    from leaderboard.evaluate import chosen_device, open_place
+    from leaderboard.stages.evaluate import chosen_device, open_place
 
     device = chosen_device(device, engine)
     place = open_place(engine, device)

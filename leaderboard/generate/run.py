@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelbench.compat import RunFolder, write_text
-from kernelbench.jobs import Job
-from kernelbench.keys import KernelKey
-from kernelbench.problems import Problem
-from kernelbench.rows import Row, Status
+from kernel_evaluator.problems.jobs import Job
+from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Row, Status
+from kernel_evaluator.upstream.files import RunFolder, write_text
 
-from leaderboard import store
+from leaderboard.files import store
 from leaderboard.generate.journal import Journal, Totals
 from leaderboard.generate.looking import Looking
 from leaderboard.generate.models import Message, Model, ModelError
@@ -32,6 +32,7 @@ from leaderboard.generate.patience import Patience
 from leaderboard.generate.sampling import NoKernelError, Sampler
 from leaderboard.generate.turns import Turn, TurnFile, best_turn, conversation
 from leaderboard.prompts import PromptOptions
+from leaderboard.prompts.shown import shown
 
 Problems = Mapping[tuple[int, int], Problem]
 Judge = Callable[[Sequence[Job]], Iterable[Row]]
@@ -164,7 +165,7 @@ class Generation:
 
     def prompt(self, key: KernelKey) -> str:
         """Write the prompt of a sample."""
-        return self._options.prompt.render(self._problems[key.level, key.problem_id].source)
+        return self._options.prompt.render(shown(self._problems[key.level, key.problem_id]))
 
     def _given_up(self) -> dict[KernelKey, str]:
         there = set(self._run.kernel_keys())

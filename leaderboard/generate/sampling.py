@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event
 
-from kernelbench.keys import KernelKey
+from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.generate.journal import Journal
 from leaderboard.generate.looking import Looking, asking_again

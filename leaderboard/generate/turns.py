@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelbench.compat import write_text
-from kernelbench.keys import KernelKey
-from kernelbench.rows import Row, Status
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Row, Status
+from kernel_evaluator.upstream.files import write_text
 
 from leaderboard.generate.models import Message
 from leaderboard.prompts import PROMPTS_TOML, read_toml

@@ -1,39 +1,64 @@
-"""What a pull request changes, judged: is it one entry, sent by somebody who may send it? Pure."""
+"""What a pull request changes, judged: is it one entry, sent by somebody who may send it? Pure.
+
+Everything is decided from whole trees, at the commit where the pull request forked and at its head. A list of
+changed files would not do: hosts cut it, and what is cut off would be changed unseen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-from leaderboard.inert import one_line
+from leaderboard.texts.inert import one_line
 
-FOLDER = "submissions/"
-MAX_LISTED = 300
-"""Files that a comparison lists at most: with as many, there may be more."""
+ENTRIES = "submissions"
+FOLDER = ENTRIES + "/"
+RECORDS = "data"
+README = "README.md"
 REGULAR_FILE = "100644"
+FOLDER_MODE = "040000"
 WRITERS = frozenset({"write", "maintain", "admin"})
 """Roles that may start an evaluation, and change anybody's entry."""
+MAX_WITHDRAWN = 5
+"""Entries that one pull request withdraws at most: who owns each is asked of the host."""
 
 Kind = Literal["code", "entry", "withdrawal"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangedFile:
-    """One file of the comparison: its path, what happened to it, and the path it had before a rename."""
+class Item:
+    """A file or folder as git names it: mode, content's name, and size in bytes."""
 
-    path: str
-    status: str
-    previous_path: str | None = None
+    mode: str
+    sha: str
+    size: int = 0
+
+
+Listing = Mapping[str, Item]
+"""What stands in one folder, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trees:
+    """What stands at one commit: in the root, and in the folder of the entries, each listed whole."""
+
+    root: Listing
+    entries: Listing = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What the pull request is: other work (`code`), an entry sent, or entries withdrawn; what is wrong."""
+    """What the pull request is: other work (`code`), an entry sent, or entries withdrawn; what is wrong.
+
+    `touches_records` is true where it changes what evaluations have recorded.
+    """
 
     kind: Kind
     path: str = ""
     withdrawn: tuple[str, ...] = ()
+    touches_records: bool = False
     problems: tuple[str, ...] = ()
 
 
@@ -45,77 +70,109 @@ class Sender:
     role: str
 
 
-def judge_changes(files: Sequence[ChangedFile]) -> Change:
-    """Say what the changed files amount to; every problem at once."""
-    ours = [file for file in files if any(_is_ours(path) for path in _paths(file))]
-    if not ours:
-        return Change(kind="code")
-    removed = tuple(file.path for file in ours if file.status == "removed")
-    sent = [file for file in ours if file.status != "removed"]
-    problems = [*_strays(files), *_renames(sent), *_crowd(sent, removed)]
-    if len(files) >= MAX_LISTED:
-        problems.append(f"it changes {MAX_LISTED} files or more; send one entry a pull request")
+def judge_changes(before: Trees, after: Trees) -> Change:
+    """Say what leads from one commit's trees to the other's; every problem at once."""
+    touched = _differing(before.root, after.root)
+    entries = [name for name in _differing(before.entries, after.entries) if name != README]
+    records = RECORDS in touched
+    problems = [*_not_a_folder(after.root), *_lookalikes(after.root, touched)]
+    if not entries and not _not_a_folder(after.root):
+        return Change(kind="code", touches_records=records, problems=tuple(problems))
+    removed = tuple(FOLDER + name for name in entries if name not in after.entries)
+    sent = [name for name in entries if name in after.entries]
+    problems += [*_strays(touched, before, after), *_misplaced(sent), *_crowd(sent, removed)]
     if not sent:
-        return Change(kind="withdrawal", withdrawn=removed, problems=tuple(problems))
-    return Change(kind="entry", path=sent[0].path, withdrawn=removed, problems=tuple(problems))
+        return Change(kind="withdrawal", withdrawn=removed, touches_records=records, problems=tuple(problems))
+    return Change(
+        kind="entry",
+        path=FOLDER + sent[0],
+        withdrawn=removed,
+        touches_records=records,
+        problems=tuple(problems),
+    )
 
 
-def judge_mode(path: str, mode: str | None) -> list[str]:
-    """Require a plain file: a symlink, a submodule or an executable is refused."""
+def judge_mode(path: str, mode: str) -> list[str]:
+    """Require a plain file: a symlink, a submodule, a folder or an executable is refused."""
     if mode == REGULAR_FILE:
         return []
     kinds = {
         "120000": "a symbolic link",
         "160000": "a submodule",
         "100755": "an executable file",
-        None: "missing",
+        FOLDER_MODE: "a folder",
     }
     found = kinds.get(mode, f"of mode {mode}")
     return [f"{one_line(path)} must be a plain file (mode {REGULAR_FILE}), it is {found}"]
 
 
-def judge_rights(path: str, sender: Sender, owners: Iterable[int]) -> list[str]:
-    """Require that an entry on main is changed by the people who sent it, or by a maintainer."""
-    if sender.role in WRITERS or sender.id in set(owners):
+def judge_rights(path: str, sender: Sender, owners: Iterable[int], *, is_there: bool) -> list[str]:
+    """Require that an entry is changed by the people who sent it, or by a maintainer.
+
+    A name stays theirs when the entry is withdrawn: what is recorded under it was measured on their kernels.
+    """
+    known = set(owners)
+    if sender.role in WRITERS or sender.id in known or not (known or is_there):
         return []
+    since = "is on the board already" if is_there else "was on the board before"
     return [
-        f"{one_line(path)} is on the board already; those who sent it, or maintainers, may change it: "
+        f"{one_line(path)} {since}; those who sent it, or maintainers, may change it: "
         "send your own entry under another file name"
     ]
 
 
-def _paths(file: ChangedFile) -> list[str]:
-    return [path for path in (file.path, file.previous_path) if path]
-
-
-def _is_ours(path: str) -> bool:
-    return path == FOLDER.rstrip("/") or (path.startswith(FOLDER) and path != FOLDER + "README.md")
-
-
-def _strays(files: Sequence[ChangedFile]) -> list[str]:
-    strays = [path for file in files for path in _paths(file) if not _is_place_of_entries(path)]
-    shown = ", ".join(one_line(path) for path in strays[:5])
-    more = f" and {len(strays) - 5} more" if len(strays) > 5 else ""
-    text = f"to send an entry, change submissions/<entry>.json alone; this also changes {shown}{more}"
-    return [text] if strays else []
-
-
-def _is_place_of_entries(path: str) -> bool:
-    return path.startswith(FOLDER) and path.endswith(".json") and "/" not in path.removeprefix(FOLDER)
-
-
-def _renames(sent: Sequence[ChangedFile]) -> list[str]:
+def judge_records(sender: Sender) -> list[str]:
+    """Require that what evaluations recorded is changed by maintainers alone."""
+    if sender.role in WRITERS:
+        return []
     return [
-        f"{one_line(file.path)} was renamed; withdraw the old entry first, then send the new one"
-        for file in sent
-        if file.previous_path and file.status in ("renamed", "copied")
+        f"{RECORDS}/ holds what evaluations recorded, and maintainers alone change it by hand; leave it out"
     ]
 
 
-def _crowd(sent: Sequence[ChangedFile], removed: Sequence[str]) -> list[str]:
+def _differing(before: Listing, after: Listing) -> list[str]:
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+def _not_a_folder(root: Listing) -> list[str]:
+    found = root.get(ENTRIES)
+    if found is None or found.mode == FOLDER_MODE:
+        return []
+    return [f"{ENTRIES} must stay a folder; it is of mode {found.mode}"]
+
+
+def _lookalikes(root: Listing, touched: Iterable[str]) -> list[str]:
+    """Folders that some file systems and most readers take for that of the entries."""
+    found = [name for name in touched if name in root and name != ENTRIES and _folded(name) == ENTRIES]
+    return [f"{one_line(name)} looks like {ENTRIES}/; entries go to {FOLDER}<entry>.json" for name in found]
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold().strip(". ")
+
+
+def _strays(touched: Iterable[str], before: Trees, after: Trees) -> list[str]:
+    strays = [name for name in touched if name != ENTRIES]
+    if before.entries.get(README) != after.entries.get(README):
+        strays.append(FOLDER + README)
+    shown = ", ".join(one_line(name) for name in strays[:5])
+    more = f" and {len(strays) - 5} more" if len(strays) > 5 else ""
+    text = f"to send an entry, change {FOLDER}<entry>.json alone; this also changes {shown}{more}"
+    return [text] if strays else []
+
+
+def _misplaced(sent: Iterable[str]) -> list[str]:
+    names = [one_line(FOLDER + name) for name in sent if not name.endswith(".json")]
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return [f"an entry is {FOLDER}<entry>.json; this adds {', '.join(names[:5])}{more}"] if names else []
+
+
+def _crowd(sent: list[str], removed: tuple[str, ...]) -> list[str]:
     if len(sent) > 1:
-        names = ", ".join(one_line(file.path) for file in sent[:5])
+        names = ", ".join(one_line(FOLDER + name) for name in sent[:5])
         return [f"send one entry a pull request; it changes {len(sent)}: {names}"]
     if sent and removed:
-        return ["send one entry a pull request; withdraw another in a pull request of its own"]
+        return ["send one entry a pull request; withdraw or rename another in a pull request of its own"]
+    if len(removed) > MAX_WITHDRAWN:
+        return [f"withdraw at most {MAX_WITHDRAWN} entries a pull request; this withdraws {len(removed)}"]
     return []

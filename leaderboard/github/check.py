@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import sys
 
-from leaderboard.comment import Report, stage_of
 from leaderboard.github.event import Runner, at, checked_head, commit_sha, pull_number
 from leaderboard.github.host import Host, Pull
 from leaderboard.github.inspect import Inspection, inspect_pull
 from leaderboard.github.say import Voice, log
-from leaderboard.github.settings import EvaluationSettings
-from leaderboard.inert import annotation, code_span
+from leaderboard.github.settings import RepositorySettings
+from leaderboard.show.comment import Report, stage_of
+from leaderboard.texts.inert import annotation, code_span
 
-_BEYOND_CHECKING = ("running", "done", "failed")
+_BEYOND_CHECKING = ("queued", "running", "done", "failed")
 
 
 def run_check(host: Host, runner: Runner) -> bool:
@@ -32,10 +32,10 @@ def run_check(host: Host, runner: Runner) -> bool:
     return not inspection.problems
 
 
-def run_report(host: Host, runner: Runner, settings: EvaluationSettings) -> None:
+def run_report(host: Host, runner: Runner, settings: RepositorySettings) -> None:
     """Say in the comment how the check of a head stands, unless an evaluation of that head has begun."""
     checked = checked_head(runner)
-    pull = host.pull_of_head(checked.owner, checked.branch, checked.head_sha)
+    pull = host.pull_of_head(checked.branch, checked.head_sha)
     if pull is None or pull.base_ref != settings.base_ref:
         log("no open pull request has this head: nothing to say")
         return
@@ -44,7 +44,9 @@ def run_report(host: Host, runner: Runner, settings: EvaluationSettings) -> None
         log(f"an evaluation of this head is {shown} already: nothing to say")
         return
     inspection = inspect_pull(host, pull, checked.head_sha)
-    if inspection.change.kind == "code":
+    if inspection.change.kind == "code" and not inspection.problems:
+        if checked.finished:
+            host.put_status(checked.head_sha, "success", description="No entry is sent", url=runner.run_url)
         log("no entry is sent: nothing to say")
         return
     earlier = of_head if shown == "done" else ""
@@ -69,7 +71,7 @@ def _validating(pull: Pull, head_sha: str) -> Report:
     return Report(state="validating", head_sha=head_sha)
 
 
-def _report(inspection: Inspection, settings: EvaluationSettings, earlier: str) -> Report:
+def _report(inspection: Inspection, settings: RepositorySettings, earlier: str) -> Report:
     if inspection.problems:
         remark = "Mend what follows and push again; `kbl validate` lists the same on your machine."
         return Report(
@@ -82,7 +84,8 @@ def _report(inspection: Inspection, settings: EvaluationSettings, earlier: str) 
             head_sha=inspection.head_sha,
             remark="This withdraws entries; a maintainer decides.",
         )
-    remark = f"A maintainer starts the evaluation with the label {code_span(settings.label)}."
+    labels = " or ".join(code_span(board.label) for board in settings.boards)
+    remark = f"A maintainer starts the evaluation with the label {labels}."
     if earlier:
         remark += f" The evaluation of {code_span(earlier[:12])} does not count for this commit."
     return Report(

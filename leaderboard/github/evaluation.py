@@ -2,51 +2,62 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from kernelbench.jobs import Settings
-from kernelbench.problems import ProblemSet
-from kernelbench.rows import Row, Status
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.rows import Row, Status
 
-from leaderboard.evaluate import Evaluation, Outcome, evaluate, load_problems, open_place
+from leaderboard.files.store import write_atomically
 from leaderboard.github.job import read_job, recorded_with
 from leaderboard.github.say import log
-from leaderboard.github.settings import EvaluationSettings
-from leaderboard.plan import Selection
-from leaderboard.progress import describe
+from leaderboard.github.settings import RepositorySettings
+from leaderboard.show.progress import describe
+from leaderboard.stages.evaluate import Evaluation, Outcome, evaluate, load_problems, open_place
+
+BILL = "bill.json"
+"""Where an evaluation leaves what its meter counted; written anew at every look."""
 
 
-def run_evaluation(
-    settings: EvaluationSettings, job_folder: Path, out: Path, *, levels: frozenset[int]
-) -> bool:
-    """Judge what is left of a job's kernels of these levels; give whether every one has a verdict.
+def run_evaluation(settings: RepositorySettings, job_folder: Path, out: Path) -> bool:
+    """Judge what is left of a job's kernels; give whether every one has a verdict.
 
     The work file grows under `out`; a second call with the same folder continues where the first stopped,
     and rows that are recorded already and still good are taken over.
     """
     job, submission = read_job(job_folder)
-    log(f"pull request {job.pull} at {job.head_sha}: {job.entry}")
-    place = open_place(settings.engine, settings.device, progress=_tell)
+    board = settings.board(job.board)
+    log(f"pull request {job.pull} at {job.head_sha}: {job.entry}, at most ${job.max_usd:.2f}")
+    place = open_place(board.engine, board.device, progress=_Teller(out), max_usd=job.max_usd)
     evaluation = Evaluation(
         submission=submission,
-        problems=load_problems(ProblemSet(), submission.kernels, settings.sizes),
-        settings=Settings(sizes=settings.sizes, device=settings.device, profile_launches=settings.census),
-        gpu=settings.gpu,
-        selection=Selection(levels=levels),
+        problems=load_problems(ProblemSet(), submission.kernels, board.sizes),
+        settings=Settings(sizes=board.sizes, device=board.device, profile_launches=board.census),
+        gpu=board.gpu,
         recorded=recorded_with(job_folder),
         work_root=out,
     )
     return _is_complete(evaluate(evaluation, place.engine, _show))
 
 
+class _Teller:
+    """Hears what the engine says: keeps the bill, and logs what a person may want to know."""
+
+    def __init__(self, out: Path) -> None:
+        self._path = out / BILL
+
+    def __call__(self, event: str, facts: dict[str, Any]) -> None:
+        if event in ("spent", "bill"):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._path, json.dumps(facts, sort_keys=True) + "\n")
+        if event in ("bill", "again"):
+            log(f"{event}: " + ", ".join(f"{name} {value}" for name, value in facts.items()))
+
+
 def _show(row: Row) -> None:
     log(describe(row))
-
-
-def _tell(event: str, facts: dict[str, Any]) -> None:
-    if event in ("estimate", "bill", "again"):
-        log(f"{event}: " + ", ".join(f"{name} {value}" for name, value in facts.items()))
 
 
 def _is_complete(outcome: Outcome) -> bool:

@@ -46,21 +46,25 @@ class Runner:
 
 @dataclass(frozen=True, kw_only=True)
 class StartRequest:
-    """Somebody asks for an evaluation: of which pull request, at which commit, who, by label or by hand."""
+    """Somebody asks for an evaluation: of which pull request, at which commit, who, by label or by hand.
+
+    `senders` are all whose right to ask counts; `asked_by` is the one in whose name it waits.
+    """
 
     pull: int
     head_sha: str
     senders: tuple[str, ...]
     label: str | None
+    board: str = ""
+    asked_by: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedHead:
-    """A run of the check was requested or completed for this head: of which repository's which branch."""
+    """A check of this head was requested or completed; whose branch it is, where that is still known."""
 
     head_sha: str
-    owner: str
-    branch: str
+    branch: str | None
     finished: bool
 
 
@@ -94,27 +98,34 @@ def read_runner(environment: Mapping[str, str] = os.environ) -> Runner:
 
 def start_request(runner: Runner) -> StartRequest:
     """Read who asks for an evaluation of what. The commit comes from the payload, never from a later look."""
-    payload = runner.payload
+    payload, board = runner.payload, ""
     if runner.event_name == "pull_request_target":
         pull, sha = at(payload, "pull_request", "number"), at(payload, "pull_request", "head", "sha")
         label: str | None = str(at(payload, "label", "name"))
     elif runner.event_name == "workflow_dispatch":
         pull, sha, label = at(payload, "inputs", "pr"), at(payload, "inputs", "head_sha"), None
+        board = str(payload["inputs"].get("board") or "")
     else:
         raise EventError(f"an evaluation starts by label or dispatch, not by {runner.event_name!r}")
-    senders = {str(at(payload, "sender", "login")), runner.actor} - {""}
+    sender = str(at(payload, "sender", "login"))
     return StartRequest(
-        pull=pull_number(pull), head_sha=commit_sha(sha), senders=tuple(sorted(senders)), label=label
+        pull=pull_number(pull),
+        head_sha=commit_sha(sha),
+        senders=tuple(sorted({sender, runner.actor} - {""})),
+        label=label,
+        board=board,
+        asked_by=sender,
     )
 
 
 def checked_head(runner: Runner) -> CheckedHead:
     """Read which head the check ran for, from a `workflow_run` payload."""
-    run = ("workflow_run",)
+    run = at(runner.payload, "workflow_run")
+    repository = run.get("head_repository") or {}
+    owner, branch = (repository.get("owner") or {}).get("login"), run.get("head_branch")
     return CheckedHead(
-        head_sha=commit_sha(at(runner.payload, *run, "head_sha")),
-        owner=str(at(runner.payload, *run, "head_repository", "owner", "login")),
-        branch=str(at(runner.payload, *run, "head_branch")),
+        head_sha=commit_sha(at(run, "head_sha")),
+        branch=f"{owner}:{branch}" if owner and branch else None,
         finished=runner.payload.get("action") == "completed",
     )
 

@@ -1,54 +1,89 @@
-"""The verb `gate`: may this evaluation start? Reads everything at the commit that was asked for, or refuses.
+"""The verb `gate`: may this evaluation be queued? Reads everything at the commit that was asked for.
 
-A refusal says why in the comment, writes no job and changes nothing else.
+A refusal says why in the comment and queues nothing. So does a fault of ours or the host's.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
-from leaderboard.comment import Report
+from kernel_evaluator.records.rows import ResultFile
+
+from leaderboard.files.banned import read_bans
+from leaderboard.files.store import StoreError, read_result
+from leaderboard.files.submission import InvalidSubmissionError, Submission
+from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER, WRITERS
-from leaderboard.github.event import Runner, StartRequest, start_request, write_outputs
-from leaderboard.github.host import Host, Pull
+from leaderboard.github.event import Runner, StartRequest, start_request
+from leaderboard.github.gitrepo import GitError
+from leaderboard.github.host import Host, HostError, Pull
 from leaderboard.github.inspect import Inspection, inspect_pull
-from leaderboard.github.job import EvaluationJob, write_job
+from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.results import DATA, bring_results
-from leaderboard.github.say import Voice, log
-from leaderboard.github.settings import EvaluationSettings
-from leaderboard.inert import code_span
+from leaderboard.github.say import Voice, log, queued_report
+from leaderboard.github.settings import BoardSettings, RepositorySettings, SettingsError
+from leaderboard.show.comment import Report
+from leaderboard.stages.boards import read_submissions
+from leaderboard.stages.money import Seconds, estimate, seconds_by_kind
+from leaderboard.texts.inert import code_span
+
+SUBMISSIONS = Path("submissions")
 
 
 class RefusedError(Exception):
     """The evaluation may not start. The message is our own Markdown, untrusted parts in code spans."""
 
 
-def run_gate(host: Host, runner: Runner, settings: EvaluationSettings, out: Path) -> bool:
-    """Write the job and say that it runs, or say why not; give whether it may run."""
+def run_gate(host: Host, runner: Runner, settings: RepositorySettings, now: datetime | None = None) -> bool:
+    """Queue what was asked for and say its place, or say why not; give whether it is queued.
+
+    Raises HostError, GitError or StoreError once the pull request was told, where it could be.
+    """
     request = start_request(runner)
     voice = Voice(host=host, runner=runner)
     try:
-        pull = host.pull(request.pull)
-        _check_senders(host, request)
-        _check_pull(host, request, pull, settings)
-        inspection = inspect_pull(host, pull, request.head_sha)
-        _check_kind(inspection)
+        return _judge(voice, request, settings, now or datetime.now(UTC))
     except RefusedError as refusal:
         voice.notice(request.pull, str(refusal))
         return False
+    except (HostError, GitError, StoreError) as error:
+        voice.trouble(request.pull, f"Nothing was queued, by a fault of ours or the host's: {error}")
+        raise
+
+
+def run_unlabel(host: Host, runner: Runner, settings: RepositorySettings) -> None:
+    """Take the one-shot label off, whatever came of it."""
+    request = start_request(runner)
+    if request.label in {board.label for board in settings.boards}:
+        host.remove_label(request.pull, request.label)
+        log(f"label {request.label} taken off pull request {request.pull}")
+
+
+def _judge(voice: Voice, request: StartRequest, settings: RepositorySettings, now: datetime) -> bool:
+    board = _board(request, settings)
+    pull = voice.host.pull(request.pull)
+    _check_senders(voice.host, request)
+    _check_pull(request, pull, settings)
+    _check_author(pull)
+    inspection = inspect_pull(voice.host, pull, request.head_sha)
+    _check_kind(inspection)
+    _check_still_merged(voice.host, inspection)
     if not inspection.is_ready:
-        voice.report(pull.number, _invalid(inspection, runner))
+        voice.report(pull.number, _invalid(inspection, voice.runner))
         return False
-    _start(voice, inspection, settings, out)
+    item = _item(inspection, request, settings, board, voice.runner, now)
+    _queue(voice, item, settings, board)
     return True
 
 
-def run_unlabel(host: Host, runner: Runner, settings: EvaluationSettings) -> None:
-    """Take the one-shot label off, whatever came of it."""
-    request = start_request(runner)
-    if request.label == settings.label:
-        host.remove_label(request.pull, settings.label)
-        log(f"label {settings.label} taken off pull request {request.pull}")
+def _board(request: StartRequest, settings: RepositorySettings) -> BoardSettings:
+    try:
+        if request.label is not None:
+            return settings.board_of_label(request.label)
+        return settings.board(request.board or settings.boards[0].name)
+    except SettingsError as error:
+        raise RefusedError(f"There is no such board: {code_span(str(error), 300)}.") from error
 
 
 def _check_senders(host: Host, request: StartRequest) -> None:
@@ -62,10 +97,8 @@ def _check_senders(host: Host, request: StartRequest) -> None:
             )
 
 
-def _check_pull(host: Host, request: StartRequest, pull: Pull, settings: EvaluationSettings) -> None:
+def _check_pull(request: StartRequest, pull: Pull, settings: RepositorySettings) -> None:
     by_hand = request.label is None
-    if not by_hand and request.label != settings.label:
-        raise RefusedError(f"The label that starts an evaluation is {code_span(settings.label)}.")
     if pull.base_ref != settings.base_ref:
         raise RefusedError(f"Only pull requests against {code_span(settings.base_ref)} are evaluated.")
     if pull.state != "open" and not (by_hand and pull.is_merged):
@@ -76,26 +109,30 @@ def _check_pull(host: Host, request: StartRequest, pull: Pull, settings: Evaluat
             f"The evaluation was asked for commit {asked}, and the pull request has moved to {now} since: "
             "nothing was started. Look at what was pushed, then ask again."
         )
-    if pull.is_merged:
-        _check_still_merged(host, pull)
 
 
-def _check_still_merged(host: Host, pull: Pull) -> None:
-    there = host.folder(pull.head_sha, FOLDER.rstrip("/"))
-    on_base = host.folder(pull.base_ref, FOLDER.rstrip("/"))
-    sent = {file.path for file in host.changes(pull.base_sha, pull.head_sha)}
-    for name, file in there.items():
-        now = on_base.get(name)
-        if FOLDER + name in sent and (now is None or now.sha != file.sha):
+def _check_author(pull: Pull) -> None:
+    for ban in read_bans():
+        if ban.id == pull.author_id:
             raise RefusedError(
-                "The merged entry has been changed or withdrawn since, so nothing was started."
+                f"Entries of {code_span(pull.author_login)} are not evaluated since {code_span(ban.since)}: "
+                f"{code_span(ban.reason, 500)}. Whoever thinks this is wrong opens an issue with the form "
+                "*wrong result*; a maintainer other than the one who decided looks at it."
             )
 
 
+def _check_still_merged(host: Host, inspection: Inspection) -> None:
+    if not inspection.pull.is_merged or inspection.problems:
+        return
+    now = host.trees(inspection.pull.base_ref).entries.get(inspection.path.removeprefix(FOLDER))
+    if now is None or now.sha != inspection.blob_sha:
+        raise RefusedError("The merged entry has been changed or withdrawn since, so nothing was started.")
+
+
 def _check_kind(inspection: Inspection) -> None:
-    if inspection.change.kind == "code":
+    if inspection.change.kind == "code" and not inspection.problems:
         raise RefusedError("This pull request sends no entry under `submissions/`, so nothing was started.")
-    if inspection.change.kind == "withdrawal":
+    if inspection.change.kind == "withdrawal" and not inspection.problems:
         raise RefusedError("This pull request withdraws entries, so there is nothing to evaluate.")
 
 
@@ -108,32 +145,56 @@ def _invalid(inspection: Inspection, runner: Runner) -> Report:
     )
 
 
-def _start(voice: Voice, inspection: Inspection, settings: EvaluationSettings, out: Path) -> None:
+def _queue(voice: Voice, item: queue.Item, settings: RepositorySettings, board: BoardSettings) -> None:
+    def add(waiting: queue.Queue) -> queue.Queue:
+        if queue.running(waiting, item):
+            raise RefusedError("This very commit is being evaluated: nothing more was started.")
+        return queue.with_item(waiting, item)
+
+    there = change_queue(settings, voice.runner, add, f"queue: {item.entry} for {item.board}")
+    place = queue.place_of(there, item, board.at_once, datetime.fromisoformat(item.asked_at))
+    voice.report(item.pull, queued_report(item, place, voice.runner))
+
+
+def _seconds() -> Seconds:
+    """Say how long kernels took; what cannot be read of others keeps nobody from being queued."""
+    results: list[ResultFile] = []
+    submissions: dict[str, Submission] = {}
+    for path in sorted((DATA / "results").glob("*/*.json")):
+        try:
+            submissions |= read_submissions(SUBMISSIONS, [path.stem])
+            results.append(read_result(path))
+        except (StoreError, InvalidSubmissionError) as error:
+            log(f"left out of the estimate: {error}")
+    return seconds_by_kind(results, submissions)
+
+
+def _item(
+    inspection: Inspection,
+    request: StartRequest,
+    settings: RepositorySettings,
+    board: BoardSettings,
+    runner: Runner,
+    now: datetime,
+) -> queue.Item:
     submission = inspection.submission
     if submission is None:
         raise ValueError("an inspection that is ready carries a submission")
-    job = EvaluationJob(
+    bring_results(settings, runner)
+    expected = estimate(submission.kernels.values(), _seconds(), engine=board.engine, gpu=board.gpu)
+    return queue.Item(
         pull=inspection.pull.number,
         head_sha=inspection.head_sha,
+        board=board.name,
         entry=submission.entry,
+        path=inspection.path,
         blob_sha=inspection.blob_sha,
         submission_sha256=submission.sha256,
-    )
-    bring_results(settings, voice.runner)
-    write_job(out, job, inspection.raw, board=settings.board, data=DATA)
-    write_outputs(voice.runner, {"pull": job.pull, "head_sha": job.head_sha})
-    remark = (
-        f"{len(submission.kernels)} kernels on {code_span(settings.board)}; the steps appear here as they go."
-    )
-    voice.report(
-        job.pull,
-        Report(
-            state="running",
-            head_sha=job.head_sha,
-            entry=job.entry,
-            display_name=submission.display_name,
-            kernels=len(submission.kernels),
-            remark=remark,
-            run_url=voice.runner.run_url,
-        ),
+        display_name=submission.display_name,
+        kernels=len(submission.kernels),
+        asked_by=request.asked_by,
+        author=inspection.pull.author_id,
+        asked_at=queue.stamp(now),
+        seconds=round(expected.seconds, 1),
+        usd=expected.usd,
     )

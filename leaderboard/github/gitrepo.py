@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaderboard.inert import one_line
+from leaderboard.texts.inert import one_line
 
 BOT_NAME = "github-actions[bot]"
 BOT_MAIL = "41898282+github-actions[bot]@users.noreply.github.com"
@@ -42,11 +42,14 @@ class LostRaceError(GitError):
 
 @dataclass(frozen=True, kw_only=True)
 class Remote:
-    """A branch on the host: where git reaches it, the branch that a new one starts from, and the token."""
+    """A branch on the host: where git reaches it, the branch that a new one starts from, and the token.
+
+    Without a branch to start from, a new one starts empty.
+    """
 
     url: str
     ref: str
-    start_ref: str
+    start_ref: str = ""
     token: str = ""
 
 
@@ -84,7 +87,11 @@ def fetch_folders(remote: Remote, folders: Sequence[str], into: Path) -> list[st
 
 def _commit_once(remote: Remote, change: Callable[[Path], str], clone: Path) -> bool:
     start = remote.ref if _branch_exists(remote) else remote.start_ref
-    _git(remote, "clone", "--quiet", "--depth=1", "--branch", start, "--", remote.url, str(clone))
+    if start:
+        _git(remote, "clone", "--quiet", "--depth=1", "--branch", start, "--", remote.url, str(clone))
+    else:
+        _git(remote, "init", "--quiet", "--initial-branch", remote.ref, str(clone))
+        _git(remote, "-C", str(clone), "remote", "add", "origin", remote.url)
     message = change(clone)
     _git(remote, "-C", str(clone), "add", "--all")
     if not _git(remote, "-C", str(clone), "status", "--porcelain"):

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from leaderboard.comment import LABELS, MARKER, Step
-from leaderboard.github.changes import ChangedFile
+from leaderboard.github.changes import ENTRIES, FOLDER_MODE, Item, Listing, Trees
 from leaderboard.github.settings import Patience
-from leaderboard.inert import one_line
+from leaderboard.show.comment import LABELS, MARKER
+from leaderboard.texts.inert import one_line
 
 if TYPE_CHECKING:
+    from github.Issue import Issue
     from github.IssueComment import IssueComment
     from github.PullRequest import PullRequest
     from github.Repository import Repository
@@ -28,10 +29,11 @@ BOT = "github-actions[bot]"
 API_VERSION = "2022-11-28"
 STATUS_CONTEXT = "leaderboard/evaluate"
 SECONDARY_LIMIT_WAIT_S = 60.0
-LONGEST_LIMIT_WAIT_S = 480.0
-"""Less than the ten minutes that a job has."""
+WORK_OFF = "work-off-the-queue"
+"""The event that lets a run work off the queue; a run's own token may send it."""
 ASKED_AGAIN = frozenset({"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"})
 """Methods that are tried again after a passing error: what they say twice is as good as once."""
+NOT_FOUND = 404
 NOBODY = 0
 """The account number of those whose account is gone; owns nothing."""
 OWNING_COMMITS = 30
@@ -43,6 +45,10 @@ Answer = TypeVar("Answer")
 
 class HostError(Exception):
     """The host refused a call or could not be reached, after all retries. One line, for a person."""
+
+
+class CutListError(HostError):
+    """The host listed only a part of a folder, so nothing can be said of the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +65,9 @@ class Pull:
     author_login: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class TreeFile:
-    """A file as git names it: mode, content's name, and size in bytes."""
-
-    mode: str
-    sha: str
-    size: int
+def is_command(label: str) -> bool:
+    """Say whether a label starts an evaluation, by its name alone: what evaluate.yml asks too."""
+    return label == "evaluate" or label.startswith("evaluate: ")
 
 
 @contextmanager
@@ -104,7 +106,7 @@ def connect(api_url: str, repository: str, token: str, *, patience: Patience) ->
         status_forcelist=[429, *range(500, 600)],
         allowed_methods=ASKED_AGAIN,
         secondary_rate_wait=SECONDARY_LIMIT_WAIT_S,
-        max_rate_limit_wait=LONGEST_LIMIT_WAIT_S,
+        max_rate_limit_wait=patience.limit_wait_s,
     )
     client = github.Github(
         auth=github.Auth.Token(token),
@@ -124,6 +126,8 @@ class Host:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
+        self._listings: dict[str, Listing] = {}
+        """Folders that were listed: most are asked for twice, and no job lives for long."""
 
     @_telling
     def pull(self, number: int) -> Pull:
@@ -131,31 +135,35 @@ class Host:
         return _as_pull(self._repository.get_pull(number))
 
     @_telling
-    def pull_of_head(self, owner: str, branch: str, head_sha: str) -> Pull | None:
-        """Find the open pull request of a branch, if its head is still the given commit."""
-        for found in self._repository.get_pulls(state="open", head=f"{owner}:{branch}"):
+    def pull_of_head(self, branch: str | None, head_sha: str) -> Pull | None:
+        """Find the open pull request whose head is the given commit.
+
+        `branch` is `owner:name`. A fork can be deleted: then all open pull requests are gone through.
+        """
+        where = {} if branch is None else {"head": branch}
+        for found in self._repository.get_pulls(state="open", **where):
             if found.head.sha == head_sha:
                 return _as_pull(found)
         return None
 
     @_telling
-    def changes(self, base_ref: str, head_sha: str) -> list[ChangedFile]:
-        """List what the commit changes against the base, by its name, so that no push can alter it."""
-        return [
-            ChangedFile(path=file.filename, status=file.status, previous_path=file.previous_filename)
-            for file in self._repository.compare(base_ref, head_sha).files
-        ]
+    def merge_base(self, base_ref: str, head_sha: str) -> str:
+        """Name the commit where a head forked from a branch or commit."""
+        return self._repository.compare(base_ref, head_sha).merge_base_commit.sha
 
     @_telling
-    def folder(self, commit: str, name: str) -> dict[str, TreeFile]:
-        """List a folder at a commit, by file name; empty where there is no such folder."""
-        for item in self._repository.get_git_tree(commit).tree:
-            if item.path == name and item.type == "tree":
-                return {
-                    file.path: TreeFile(mode=file.mode, sha=file.sha, size=file.size or 0)
-                    for file in self._repository.get_git_tree(item.sha).tree
-                }
-        return {}
+    def tip(self, ref: str) -> str:
+        """Name the commit that a branch is at."""
+        return self._repository.get_branch(ref).commit.sha
+
+    @_telling
+    def trees(self, commit: str) -> Trees:
+        """List the root and the entries at a commit; raise CutListError where a list is not whole."""
+        root = self._listing(commit)
+        entries = root.get(ENTRIES)
+        if entries is None or entries.mode != FOLDER_MODE:
+            return Trees(root=root)
+        return Trees(root=root, entries=self._listing(entries.sha))
 
     @_telling
     def blob(self, sha: str) -> bytes:
@@ -188,16 +196,16 @@ class Host:
     @_telling
     def comment(self, number: int) -> str:
         """Give the body of our sticky comment; empty where there is none."""
-        ours = self._sticky(self._repository.get_pull(number))
+        ours = self._sticky(self._repository.get_issue(number))
         return ours[0].body if ours else ""
 
     @_telling
     def put_comment(self, number: int, body: str) -> None:
         """Write our sticky comment, in place of the one that is there."""
-        pull = self._repository.get_pull(number)
-        ours = self._sticky(pull)
+        issue = self._repository.get_issue(number)
+        ours = self._sticky(issue)
         if not ours:
-            pull.create_issue_comment(body)
+            issue.create_comment(body)
         elif ours[0].body.strip() != body.strip():
             ours[0].edit(body)
         for twin in ours[1:]:  # a retried request may have made two
@@ -209,19 +217,21 @@ class Host:
         import github
 
         try:
-            self._repository.get_pull(number).remove_from_labels(name)
-        except github.UnknownObjectException:
-            return
+            self._repository.get_issue(number).remove_from_labels(name)
+        except github.GithubException as error:
+            if error.status != NOT_FOUND:
+                raise
 
     @_telling
     def put_state_label(self, number: int, name: str | None) -> None:
-        """Leave at most one of our state labels on the pull request."""
-        pull = self._repository.get_pull(number)
-        there = {label.name for label in pull.labels}
-        for old in sorted((there & set(LABELS.values())) - {name}):
+        """Leave at most one of our state labels on the pull request, and no command that was carried out."""
+        issue = self._repository.get_issue(number)
+        there = {label.name for label in issue.labels}
+        ours = {label for label in there if label in LABELS.values() or is_command(label)}
+        for old in sorted(ours - {name}):
             self.remove_label(number, old)
         if name is not None and name not in there:
-            pull.add_to_labels(name)
+            issue.add_to_labels(name)
 
     @_telling
     def put_status(self, head_sha: str, state: str, *, description: str, url: str) -> None:
@@ -232,20 +242,31 @@ class Host:
         )
 
     @_telling
-    def steps(self, run_id: int, job_name: str, prefix: str) -> tuple[str, tuple[Step, ...]]:
-        """Give a job's status and those of its steps whose names start with `prefix`."""
-        for job in self._repository.get_workflow_run(run_id).jobs():
-            if job.name == job_name:
-                chosen = [step for step in job.steps if step.name.startswith(prefix)]
-                shown = tuple(Step(name=step.name, status=step.conclusion or step.status) for step in chosen)
-                return job.conclusion or job.status, shown
-        return "queued", ()
+    def is_over(self, run_id: int) -> bool:
+        """Say whether a run has ended, in whatever way."""
+        return self._repository.get_workflow_run(run_id).status == "completed"
 
-    def _sticky(self, pull: PullRequest) -> Sequence[IssueComment]:
+    @_telling
+    def work_off(self) -> None:
+        """Start a run that works off the queue."""
+        self._repository.create_repository_dispatch(WORK_OFF)
+
+    def _listing(self, name: str) -> Listing:
+        if name not in self._listings:
+            self._listings[name] = self._list(name)
+        return self._listings[name]
+
+    def _list(self, name: str) -> Listing:
+        tree = self._repository.get_git_tree(name)
+        if tree.raw_data.get("truncated"):
+            raise CutListError(f"the host lists only a part of the tree {name[:12]}")
+        return {item.path: Item(mode=item.mode, sha=item.sha, size=item.size or 0) for item in tree.tree}
+
+    def _sticky(self, issue: Issue) -> Sequence[IssueComment]:
         """Our comments: by the marker and by the author, since anybody may copy the marker."""
         return [
             comment
-            for comment in pull.get_issue_comments()
+            for comment in issue.get_comments()
             if comment.user is not None and comment.user.login == BOT and comment.body.startswith(MARKER)
         ]
 

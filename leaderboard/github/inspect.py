@@ -7,18 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from leaderboard.checks.document import MAX_FILE_BYTES
+from leaderboard.checks.report import check_bytes
+from leaderboard.files.submission import InvalidSubmissionError, Submission, parse
 from leaderboard.github.changes import (
     FOLDER,
+    MAX_WITHDRAWN,
     WRITERS,
     Change,
+    Listing,
     Sender,
     judge_changes,
     judge_mode,
+    judge_records,
     judge_rights,
 )
-from leaderboard.github.host import Host, Pull, TreeFile
-from leaderboard.submission import InvalidSubmissionError, Submission, parse
-from leaderboard.validate import check_bytes
+from leaderboard.github.host import CutListError, Host, Pull
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +50,36 @@ class Inspection:
 def inspect_pull(host: Host, pull: Pull, head_sha: str) -> Inspection:
     """Read and judge what the commit changes; every problem that can be seen at once."""
     base = pull.base_sha if pull.is_merged else pull.base_ref
-    change = judge_changes(host.changes(base, head_sha))
-    if change.kind == "code":
-        return Inspection(pull=pull, head_sha=head_sha, change=change, problems=())
-    on_base = host.folder(pull.base_ref, FOLDER.rstrip("/"))
-    problems = [*change.problems, *_rights(host, pull, change, on_base)]
-    if change.kind == "withdrawal":
+    try:
+        after = host.trees(head_sha)
+    except CutListError:
+        problem = "the commit has a folder with too many files to be listed; send your entry alone"
+        change = Change(kind="entry", problems=(problem,))
+        return Inspection(pull=pull, head_sha=head_sha, change=change, problems=change.problems)
+    change = judge_changes(host.trees(host.merge_base(base, head_sha)), after)
+    problems = [*change.problems, *_rights(host, pull, change)]
+    if change.kind != "entry":
         return Inspection(pull=pull, head_sha=head_sha, change=change, problems=tuple(problems))
-    return _with_entry(host, pull, head_sha, change=change, problems=problems)
+    inspection = Inspection(pull=pull, head_sha=head_sha, change=change, problems=tuple(problems))
+    return _with_entry(host, inspection, after.entries)
+
+
+def inspect_merged(host: Host, base_ref: str, commit: str, entry: str) -> Inspection:
+    """Read a merged entry at a commit of the base branch, as one that nobody sends."""
+    path = f"{FOLDER}{entry}.json"
+    nobody = Pull(
+        number=0,
+        state="closed",
+        is_merged=True,
+        base_ref=base_ref,
+        base_sha=commit,
+        head_sha=commit,
+        author_id=0,
+        author_login="",
+    )
+    change = Change(kind="entry", path=path)
+    inspection = Inspection(pull=nobody, head_sha=commit, change=change, problems=())
+    return _with_entry(host, inspection, host.trees(commit).entries)
 
 
 def links_to_kernels(inspection: Inspection, repository_url: str) -> dict[str, str]:
@@ -73,26 +98,32 @@ def links_to_kernels(inspection: Inspection, repository_url: str) -> dict[str, s
     return {key: found.get(key, page) for key in keys.values()}
 
 
-def _rights(host: Host, pull: Pull, change: Change, on_base: dict[str, TreeFile]) -> Iterator[str]:
-    touched = [path for path in (change.path, *change.withdrawn) if PurePosixPath(path).name in on_base]
-    if not touched or pull.is_merged:
+def _rights(host: Host, pull: Pull, change: Change) -> Iterator[str]:
+    paths = [path for path in (change.path, *change.withdrawn) if path]
+    if pull.is_merged or not (paths or change.touches_records) or len(change.withdrawn) > MAX_WITHDRAWN:
         return
     sender = Sender(id=pull.author_id, role=host.role(pull.author_login))
-    for path in touched:
-        yield from judge_rights(path, sender, host.owners(path, pull.base_ref))
+    if sender.role in WRITERS:
+        return
+    if change.touches_records:
+        yield from judge_records(sender)
+    now = host.trees(pull.base_ref).entries
+    for path in paths:
+        owners = host.owners(path, pull.base_ref)
+        yield from judge_rights(path, sender, owners, is_there=PurePosixPath(path).name in now)
 
 
-def _with_entry(host: Host, pull: Pull, head_sha: str, *, change: Change, problems: list[str]) -> Inspection:
-    name = PurePosixPath(change.path).name
-    file = host.folder(head_sha, FOLDER.rstrip("/")).get(name)
-    problems += judge_mode(change.path, file.mode if file else None)
+def _with_entry(host: Host, inspection: Inspection, entries: Listing) -> Inspection:
+    """Read the entry too, where nothing stands against the change."""
+    path = inspection.path
+    file = entries.get(PurePosixPath(path).name)
+    problems = [*inspection.problems, *(judge_mode(path, file.mode) if file else [])]
+    if not problems and file is not None and file.size > MAX_FILE_BYTES:
+        problems = [f"{path} has {file.size:,} bytes; submit at most {MAX_FILE_BYTES:,}"]
     if problems or file is None:
-        return Inspection(pull=pull, head_sha=head_sha, change=change, problems=tuple(problems))
-    if file.size > MAX_FILE_BYTES:
-        problems = [f"{change.path} has {file.size:,} bytes; submit at most {MAX_FILE_BYTES:,}"]
-        return Inspection(pull=pull, head_sha=head_sha, change=change, problems=tuple(problems))
-    inspection = Inspection(pull=pull, head_sha=head_sha, change=change, problems=(), blob_sha=file.sha)
-    return _read_entry(host, inspection, host.blob(file.sha), name)
+        return replace(inspection, problems=tuple(problems))
+    found = replace(inspection, blob_sha=file.sha)
+    return _read_entry(host, found, host.blob(file.sha), PurePosixPath(path).name)
 
 
 def _read_entry(host: Host, inspection: Inspection, raw: bytes, name: str) -> Inspection:

@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from leaderboard.files.store import StoreError, read_strictly, recorded_path, write_atomically
+from leaderboard.files.submission import Submission, load
 from leaderboard.github.event import commit_sha
-from leaderboard.store import StoreError, read_strictly, recorded_path, write_atomically
-from leaderboard.submission import Submission, load
 
 _FILE = "job.json"
 
@@ -20,9 +20,11 @@ class EvaluationJob:
 
     pull: int
     head_sha: str
+    board: str
     entry: str
-    blob_sha: str
     submission_sha256: str
+    max_usd: float
+    fresh: bool = False
 
 
 def recorded_with(folder: Path) -> Path:
@@ -34,12 +36,12 @@ def _submission(folder: Path, entry: str) -> Path:
     return folder / "submission" / f"{Path(entry).name}.json"
 
 
-def write_job(folder: Path, job: EvaluationJob, raw: bytes, *, board: str, data: Path) -> None:
+def write_job(folder: Path, job: EvaluationJob, raw: bytes, *, data: Path) -> None:
     """Write the job, the submission's bytes as they were named, and the result recorded in `data`, if any."""
     folder.mkdir(parents=True, exist_ok=True)
-    recorded = recorded_path(data, board, job.entry)
-    if recorded.is_file():
-        copy = recorded_path(recorded_with(folder), board, job.entry)
+    recorded = recorded_path(data, job.board, job.entry)
+    if recorded.is_file() and not job.fresh:
+        copy = recorded_path(recorded_with(folder), job.board, job.entry)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(recorded.read_bytes())
     submission = _submission(folder, job.entry)

@@ -8,47 +8,67 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelbench.engines.epoch import price_of
-from kernelbench.problems import ProblemSet
-from kernelbench.rows import ResultFile, Row, Status
-from kernelbench.version import evaluator_sha256
+from kernel_evaluator.engines.epoch import price_of
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.rows import ResultFile, Row, Status
+from kernel_evaluator.records.version import evaluator_sha256
 
-from leaderboard import store
-from leaderboard.boards import read_submissions
-from leaderboard.comment import Bill, Outcome, Report
-from leaderboard.evaluate import load_problems
+from leaderboard.files import store
+from leaderboard.files.baseline_files import usual_reference_ms
+from leaderboard.files.ledger import Spending
+from leaderboard.files.merged import merged_results
+from leaderboard.files.submission import InvalidSubmissionError, Submission
+from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
-from leaderboard.github.event import Runner, commit_sha, pull_number
+from leaderboard.github.evaluation import BILL
+from leaderboard.github.event import EventError, Runner, commit_sha, pull_number
 from leaderboard.github.gitrepo import GitError, Remote, commit_to_remote
-from leaderboard.github.host import Host, Pull
-from leaderboard.github.inspect import Inspection, inspect_pull, links_to_kernels
+from leaderboard.github.host import Host, HostError
+from leaderboard.github.inspect import Inspection, inspect_merged, inspect_pull, links_to_kernels
+from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.say import Voice, log
-from leaderboard.github.settings import EvaluationSettings
+from leaderboard.github.settings import BoardSettings, RepositorySettings
 from leaderboard.github.would_be import would_be_standing
-from leaderboard.inert import code_span
-from leaderboard.merged import merged_results
-from leaderboard.record import Case, Recorded, RefusedError, read_work_file, record
-from leaderboard.submission import InvalidSubmissionError, Submission
+from leaderboard.show.comment import Bill, Outcome, Report
+from leaderboard.stages.boards import read_submissions
+from leaderboard.stages.evaluate import load_problems
+from leaderboard.stages.record import Case, Recorded, RefusedError, read_work_file, record, record_spending
+from leaderboard.texts.inert import code_span
 
+BASELINES = Path("baselines")
 SUBMISSIONS = Path("submissions")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """What is to be published: which pull request, at which commit, where the evaluation left its result."""
+    """What is to be published: of which pull request and commit, for which board, and what it could cost.
+
+    `folder` is where the evaluation left its result.
+    """
 
     pull: int
     head_sha: str
+    entry: str
+    board: str
+    max_usd: float
     folder: Path
 
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> Publication:
-        """Read what the gate handed on; raise EventError where it is malformed."""
+        """Read what `take` handed on; raise EventError where it is malformed."""
+        try:
+            max_usd = float(environment.get("MAX_USD", ""))
+        except ValueError as error:
+            raise EventError(f"MAX_USD must be a number: {error}") from error
         return cls(
-            pull=pull_number(environment.get("PULL")),
+            pull=0 if environment.get("PULL") == "0" else pull_number(environment.get("PULL")),
             head_sha=commit_sha(environment.get("HEAD_SHA")),
+            entry=environment.get("ENTRY", ""),
+            board=environment.get("BOARD", ""),
+            max_usd=max_usd,
             folder=folder,
         )
 
@@ -78,32 +98,118 @@ class UnusableError(Exception):
     """There is nothing to publish; the message is Markdown of our own, with untrusted parts in code spans."""
 
 
-def run_publish(host: Host, runner: Runner, settings: EvaluationSettings, asked: Publication) -> None:
-    """Record, commit and say the outcome, which may be that there is nothing to publish.
+@dataclass(frozen=True, kw_only=True)
+class _Desk:
+    """What this run works with."""
 
-    Raises GitError, once that was said, where the result cannot be pushed.
+    voice: Voice
+    settings: RepositorySettings
+    board: BoardSettings
+    asked: Publication
+    spending: Spending | None
+
+    @property
+    def runner(self) -> Runner:
+        return self.voice.runner
+
+    @property
+    def remote(self) -> Remote:
+        settings, runner = self.settings, self.runner
+        return Remote(
+            url=runner.clone_url, ref=settings.results_ref, start_ref=settings.base_ref, token=runner.token
+        )
+
+
+def run_publish(
+    host: Host,
+    runner: Runner,
+    settings: RepositorySettings,
+    asked: Publication,
+    now: datetime | None = None,
+) -> None:
+    """Record, commit and say the outcome, which may be that there is nothing to publish; leave the queue.
+
+    Raises GitError, once that was said, where the result cannot be pushed; HostError where nothing could be
+    said: then the item stays in the queue, and the next run that looks tells the pull request.
     """
-    voice = Voice(host=host, runner=runner)
-    pull = host.pull(asked.pull)
-    inspection = inspect_pull(host, pull, asked.head_sha)
+    board = settings.board(asked.board)
+    desk = _Desk(
+        voice=Voice(host=host, runner=runner),
+        settings=settings,
+        board=board,
+        asked=asked,
+        spending=_spending(asked, board, runner, now or datetime.now(UTC)),
+    )
+    try:
+        _publish(desk)
+    except HostError:
+        change_queue(settings, runner, lambda found: queue.due_at_once(found, runner.run_id), "queue: untold")
+        raise
+    change_queue(settings, runner, lambda found: queue.without_run(found, runner.run_id), "queue: done")
+
+
+def _publish(desk: _Desk) -> None:
+    asked, host = desk.asked, desk.voice.host
+    if asked.pull:
+        inspection = inspect_pull(host, host.pull(asked.pull), asked.head_sha)
+    else:
+        inspection = inspect_merged(host, desk.settings.base_ref, asked.head_sha, asked.entry)
     try:
         submission = _submission(inspection)
-        _check_current(host, pull, inspection)
-        case = _case(asked.folder, submission, settings)
-        published = _commit(case, runner, settings, asked)
+        _check_current(host, inspection)
+        case = _case(asked.folder, submission, desk.board)
+        published = _commit(case, desk)
     except UnusableError as error:
-        voice.report(asked.pull, _failed(inspection, str(error), runner))
-        return
+        _commit_spending(desk)
+        desk.voice.report(asked.pull, _failed(inspection, str(error), desk.runner))
     except GitError as error:
-        branch, said = code_span(settings.results_ref), code_span(str(error), 600)
+        branch, said = code_span(desk.settings.results_ref), code_span(str(error), 600)
         remark = (
             f"The result could not be pushed to {branch}: {said}. Once that is mended, re-running "
             "the job *Publish* publishes it: nothing is judged again."
         )
-        voice.report(asked.pull, _failed(inspection, remark, runner))
+        desk.voice.report(asked.pull, _failed(inspection, remark, desk.runner))
         raise
-    report = _report(inspection, submission, published, runner=runner, settings=settings)
-    voice.report(asked.pull, report)
+    else:
+        desk.voice.report(asked.pull, _report(inspection, submission, published, desk))
+
+
+def _spending(asked: Publication, board: BoardSettings, runner: Runner, now: datetime) -> Spending | None:
+    """Read what the evaluation's meter counted; where it says nothing that can be, all it could spend counts.
+
+    None where nobody sends a bill.
+    """
+    if price_of(board.engine, board.gpu) is None:
+        return None
+    item = Spending(
+        day=now.date().isoformat(),
+        run=runner.run_id,
+        entry=asked.entry,
+        board=board.name,
+        usd=asked.max_usd,
+        metered=False,
+    )
+    try:
+        bill = store.read_strictly(asked.folder / BILL, max_bytes=10_000)
+        usd, seconds, calls = float(bill["usd"]), float(bill["seconds"]), int(bill["calls"])
+        if not 0 <= usd <= 2 * asked.max_usd:
+            raise ValueError(f"usd must be 0 to twice the cap, got {usd}")
+        return replace(item, usd=usd, seconds=seconds, calls=calls, metered=True)
+    except (store.StoreError, OSError, ValueError, TypeError, KeyError) as error:
+        log(f"no bill came back, so the cap counts: {error}")
+        return item
+
+
+def _commit_spending(desk: _Desk) -> None:
+    """Record what was spent where there is no result to record it with."""
+    if desk.spending is not None:
+        commit_to_remote(desk.remote, lambda clone: _spend(clone / "data", desk, "record: what was spent"))
+
+
+def _spend(data: Path, desk: _Desk, message: str) -> str:
+    if desk.spending is not None:
+        record_spending(data, desk.spending)
+    return message
 
 
 def _submission(inspection: Inspection) -> Submission:
@@ -112,12 +218,13 @@ def _submission(inspection: Inspection) -> Submission:
     return inspection.submission
 
 
-def _check_current(host: Host, pull: Pull, inspection: Inspection) -> None:
+def _check_current(host: Host, inspection: Inspection) -> None:
     """Refuse to publish for a pull request whose entry has moved on since the evaluation was asked for."""
+    pull = inspection.pull
     if pull.head_sha == inspection.head_sha:
         return
     name = inspection.path.removeprefix(FOLDER)
-    now = host.folder(pull.head_sha, FOLDER.rstrip("/")).get(name)
+    now = host.trees(pull.head_sha).entries.get(name)
     if now is None or now.sha != inspection.blob_sha:
         asked, moved = code_span(inspection.head_sha[:12]), code_span(pull.head_sha[:12])
         raise UnusableError(
@@ -126,8 +233,8 @@ def _check_current(host: Host, pull: Pull, inspection: Inspection) -> None:
         )
 
 
-def _case(folder: Path, submission: Submission, settings: EvaluationSettings) -> Case:
-    path = store.result_path(folder, settings.board, submission.entry)
+def _case(folder: Path, submission: Submission, board: BoardSettings) -> Case:
+    path = store.result_path(folder, board.name, submission.entry)
     if not path.is_file() or path.is_symlink():
         raise UnusableError(
             "The evaluation handed no result on. Its log says why; the label starts it again."
@@ -138,31 +245,29 @@ def _case(folder: Path, submission: Submission, settings: EvaluationSettings) ->
         log(str(error))
         raise UnusableError(f"The evaluation's result was refused: {code_span(str(error), 300)}.") from error
     problems = load_problems(ProblemSet(), submission.kernels, result.sizes)
-    return Case(result=result, submission=submission, problems=problems)
+    usual_ms = usual_reference_ms(BASELINES, result.gpu) if result.sizes == "full" else {}
+    return Case(result=result, submission=submission, problems=problems, usual_ms=usual_ms)
 
 
-def _commit(case: Case, runner: Runner, settings: EvaluationSettings, asked: Publication) -> Published:
+def _commit(case: Case, desk: _Desk) -> Published:
     """Record into a fresh clone of the results' branch and push, anew when another result got in first."""
     done: list[Published] = []
 
     def change(clone: Path) -> str:
-        path = store.recorded_path(clone / "data", settings.board, case.submission.entry)
+        path = store.recorded_path(clone / "data", desk.board.name, case.submission.entry)
         before = store.read_result(path) if path.is_file() else None
-        _check_rows(case, before, settings)
+        _check_rows(case, before, desk.board)
         try:
-            recorded = record(case, asked.folder, data=clone / "data")
+            recorded = record(case, desk.asked.folder, data=clone / "data")
         except (RefusedError, store.StoreError) as error:
             log(str(error))
             raise UnusableError(
                 f"The evaluation's result was refused: {code_span(str(error), 300)}."
             ) from error
         done.append(_published(clone / "data", recorded, before))
-        return _message(recorded.result, asked)
+        return _spend(clone / "data", desk, _message(recorded.result, desk.asked))
 
-    remote = Remote(
-        url=runner.clone_url, ref=settings.results_ref, start_ref=settings.base_ref, token=runner.token
-    )
-    pushed = commit_to_remote(remote, change)
+    pushed = commit_to_remote(desk.remote, change)
     log("the result is pushed" if pushed else "the result stands already: nothing to push")
     return done[-1]
 
@@ -183,10 +288,10 @@ def _published(data: Path, recorded: Recorded, before: ResultFile | None) -> Pub
     return Published(recorded=recorded, before=before, others=tuple(others), merged=merged)
 
 
-def _check_rows(case: Case, before: ResultFile | None, settings: EvaluationSettings) -> None:
+def _check_rows(case: Case, before: ResultFile | None, board: BoardSettings) -> None:
     """Require this evaluator's own rows: others only where the very same row is recorded already."""
-    if case.result.board != settings.board:
-        raise UnusableError(f"The result is for another board than {code_span(settings.board)}: refused.")
+    if case.result.board != board.name:
+        raise UnusableError(f"The result is for another board than {code_span(board.name)}: refused.")
     ours = evaluator_sha256()
     known = {row.key: row for row in before.rows} if before else {}
     strange = [r for r in case.result.rows if r.evaluator_sha256 != ours and known.get(r.key) != r]
@@ -201,26 +306,17 @@ def _message(result: ResultFile, asked: Publication) -> str:
     return f"{subject}\n\n{body}\n"
 
 
-def _report(
-    inspection: Inspection,
-    submission: Submission,
-    published: Published,
-    *,
-    runner: Runner,
-    settings: EvaluationSettings,
-) -> Report:
-    result = published.recorded.result
+def _report(inspection: Inspection, submission: Submission, published: Published, desk: _Desk) -> Report:
+    result, runner, board = published.recorded.result, desk.runner, desk.board.name
     waiting = _waiting(submission, result)
-    standing, entrants = would_be_standing(
-        (result, *published.others), settings.board, submission, published.merged
-    )
+    standing, entrants = would_be_standing((result, *published.others), board, submission, published.merged)
     outcome = Outcome(
         standing=standing,
         entrants=entrants,
-        board=settings.board,
+        board=board,
         rows=result.rows,
         earlier=published.earlier,
-        bill=_bill(published.fresh, settings) if published.fresh else None,
+        bill=_bill(published.fresh, desk.spending) if published.fresh else None,
     )
     remark = (
         f"{waiting} kernels have no verdict by this evaluator yet: the label starts the rest, "
@@ -249,16 +345,12 @@ def _waiting(submission: Submission, result: ResultFile) -> int:
     return len(submission.kernels.keys() - judged)
 
 
-def _bill(rows: tuple[Row, ...], settings: EvaluationSettings) -> Bill:
-    gpu_seconds = sum(row.gpu_seconds for row in rows)
-    bill = Bill(gpu_seconds=gpu_seconds, cpu_seconds=sum(row.cpu_seconds for row in rows))
-    price = price_of(settings.engine, settings.gpu)
-    if price is None:
-        return bill
-    note = (
-        f"${price.usd_per_second}/s as of {price.as_of}, the kernels' own seconds; the invoice adds start-up"
+def _bill(rows: tuple[Row, ...], spending: Spending | None) -> Bill:
+    return Bill(
+        gpu_seconds=sum(row.gpu_seconds for row in rows),
+        cpu_seconds=sum(row.cpu_seconds for row in rows),
+        usd=spending.usd if spending is not None else None,
     )
-    return replace(bill, usd=gpu_seconds * price.usd_per_second, price_note=note)
 
 
 def _failed(inspection: Inspection, remark: str, runner: Runner) -> Report:

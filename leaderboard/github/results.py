@@ -7,13 +7,13 @@ from pathlib import Path
 from leaderboard.github.event import Runner
 from leaderboard.github.gitrepo import Remote, fetch_folders
 from leaderboard.github.say import log
-from leaderboard.github.settings import EvaluationSettings
+from leaderboard.github.settings import RepositorySettings
 
 DATA = Path("data")
 
 
-def bring_results(settings: EvaluationSettings, runner: Runner) -> None:
-    """Put the results of the settings' board into the checkout this runs in; raise GitError.
+def bring_results(settings: RepositorySettings, runner: Runner) -> None:
+    """Put the results of the settings' boards into the checkout this runs in; raise GitError.
 
     A job that waited has the checkout of its event, in which what was recorded since is missing. All else on
     a branch of results is as old as the branch: boards measured elsewhere and notices stand on main.
@@ -21,6 +21,8 @@ def bring_results(settings: EvaluationSettings, runner: Runner) -> None:
     remote = Remote(
         url=runner.clone_url, ref=settings.results_ref, start_ref=settings.base_ref, token=runner.token
     )
-    folders = [(DATA / kind / settings.board).as_posix() for kind in ("results", "history")]
+    kinds = ("results", "history")
+    folders = [(DATA / kind / board.name).as_posix() for kind in kinds for board in settings.boards]
+    folders.append((DATA / "spending").as_posix())
     fetched = fetch_folders(remote, folders, Path())
     log(f"results of {settings.results_ref}: {', '.join(fetched) or 'none yet'}")

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
-from leaderboard.comment import LABELS, MARKER, Report, add_notice, render_comment, status_line
 from leaderboard.github.event import Runner, write_summary
 from leaderboard.github.host import Host, HostError
-from leaderboard.inert import log_text
+from leaderboard.github.queue import Item, Place, stamp
+from leaderboard.show.comment import (
+    LABELS,
+    MARKER,
+    Report,
+    State,
+    add_notice,
+    render_comment,
+    status_line,
+)
+from leaderboard.texts.inert import code_span, log_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +35,8 @@ class Voice:
             log(problem)
         body = render_comment(report)
         write_summary(self.runner, body)
+        if not pull:
+            return  # nobody's pull request: a maintainer asked, and reads the run
         if with_status:
             state, description = status_line(report)
             self.host.put_status(
@@ -39,12 +51,50 @@ class Voice:
         write_summary(self.runner, text)
         self.host.put_comment(pull, add_notice(self.host.comment(pull) or MARKER, text))
 
+    def trouble(self, pull: int, text: str) -> None:
+        """Say that something of ours failed, if the host lets us; never raise HostError."""
+        with suppress(HostError):
+            self.notice(pull, f"{code_span(text, 600)} Label again.")
+
     def _label(self, pull: int, name: str | None) -> None:
         """Labels are a convenience: where they cannot be set, the evaluation goes on."""
         try:
             self.host.put_state_label(pull, name)
         except HostError as error:
             log(f"the label {name!r} could not be set: {error}")
+
+
+def queued_report(item: Item, place: Place, runner: Runner) -> Report:
+    """Say that an evaluation waits: its place, and when it may be done."""
+    cost = f", and cost about ${item.usd:.2f}" if item.usd is not None else ""
+    remark = (
+        f"{item.kernels} kernels for {code_span(item.board)}: number {place.number} of {place.waiting} that "
+        f"wait. It may be done by {stamp(place.done_at)[:16].replace('T', ' ')} UTC{cost}."
+    )
+    return _of(item, runner, "queued", remark)
+
+
+def running_report(item: Item, runner: Runner) -> Report:
+    """Say that an evaluation runs, and what it may cost."""
+    remark = f"{item.kernels} kernels on {code_span(item.board)}, for at most ${item.max_usd:.2f}."
+    return _of(item, runner, "running", remark)
+
+
+def unfinished_report(item: Item, why: str, runner: Runner) -> Report:
+    """Say why an evaluation ends without a result of its own. `why` is our own Markdown."""
+    return _of(item, runner, "failed", f"{why} The label starts it again; what is judged stays.")
+
+
+def _of(item: Item, runner: Runner, state: State, remark: str) -> Report:
+    return Report(
+        state=state,
+        head_sha=item.head_sha,
+        entry=item.entry,
+        display_name=item.display_name,
+        kernels=item.kernels,
+        remark=remark,
+        run_url=runner.run_url,
+    )
 
 
 def log(text: str) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kernelbench.rows import ResultFile
+from kernel_evaluator.records.rows import ResultFile
 
-from leaderboard.aggregate import aggregate
-from leaderboard.boards import read_certificates
-from leaderboard.standings import Standing
-from leaderboard.submission import Submission
+from leaderboard.files.submission import Submission
+from leaderboard.stages.aggregate import aggregate
+from leaderboard.stages.boards import read_certificates
+from leaderboard.stages.standings import Standing
 
 
 def would_be_standing(

@@ -1,6 +1,7 @@
 """Prompts that ask a model for a kernel, assembled from the TOML files and examples beside this module.
 
-Owns wording and order. Never talks to a model, and never judges an answer.
+In: a problem's source. Out: a prompt. May import: nothing else here. Owns wording and order; never talks to a
+model, and never judges an answer.
 """
 
 from __future__ import annotations

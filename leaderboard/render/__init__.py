@@ -1,8 +1,11 @@
-"""Render: standings, problems and templates become the static site. Pure but for the output folder."""
+"""The stage `render`: standings, problems and templates become the static site. Pure but for its folder.
 
-from leaderboard.render.build import build_site, default_jobs
+In: what `reading` has read. Out: files of the site. May import: stages and below.
+"""
+
 from leaderboard.render.model import Baseline, BuildReport, Kernels, Notice, Revision, SiteConfig, SiteData
 from leaderboard.render.output import OccupiedError
+from leaderboard.render.render import build_site, default_jobs
 
 __all__ = [
     "Baseline",

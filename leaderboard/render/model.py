@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kernelbench.keys import KernelKey
-from kernelbench.problems import Problem
+from kernel_evaluator.problems.deciding import Deal
+from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.records.keys import KernelKey
 
-from leaderboard.render.lines import KernelLine
+from leaderboard.files.ledger import Spending
+from leaderboard.render.parts.lines import KernelLine
 from leaderboard.render.published import Published
-from leaderboard.standings import Board
+from leaderboard.stages.standings import Board
 
 
 class Kernels(Protocol):
@@ -87,6 +89,7 @@ class SiteData:
     digest of the source) with the end of the first evaluation that found them correct.
     `baselines` and `floors` map a GPU to problem (`"1_23"`) to times; floors are the least milliseconds that
     the hardware needs. `certified` names the problems that every trivial answer was tried on and failed.
+    `deals` say what inputs are timed on a problem, with the sizes at which that was found.
     """
 
     boards: tuple[Board, ...]
@@ -100,7 +103,9 @@ class SiteData:
     baselines: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
     floors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     certified: frozenset[str] = frozenset()
+    deals: Mapping[str, tuple[str, Deal]] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
+    spending: tuple[Spending, ...] = ()
     published: Published = field(default_factory=Published)
     schemas: Mapping[str, bytes] = field(default_factory=dict)
 

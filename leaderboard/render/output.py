@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from leaderboard.texts.inert import visible_json
+
 _MARK = ".kbl-files"
 """Lists what builds wrote. It lies inside, so that another folder of the same name is not taken for ours."""
 _STATE = ".kbl-state.json"
@@ -49,8 +51,12 @@ class SiteFolder:
         self.written += 1
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a value as compact JSON in a stable order of keys as given."""
-        self.write(name, json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n")
+        """Write a value as compact JSON in a stable order of keys as given, with its texts made visible."""
+        self.write(
+            name,
+            json.dumps(visible_json(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+            + "\n",
+        )
 
     def keep(self, name: str) -> bool:
         """Keep a file of an earlier build as it is; False where it is not there."""
@@ -119,8 +125,9 @@ def _replace(path: Path, data: bytes) -> None:
     try:
         partial.write_bytes(data)
         partial.replace(path)
-    except OSError:
+    except OSError as error:
         partial.unlink(missing_ok=True)
+        error.filename = str(path)  # a full disk names no file
         raise
 
 

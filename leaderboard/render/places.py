@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from kernelbench.keys import KernelKey
+from kernel_evaluator.records.keys import KernelKey
 
 API = "api/v1"
 CHUNK = 25

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from kernelbench.baselines import BaselineFile, ProblemBaseline
+from kernel_evaluator.baselines import BaselineFile, ProblemBaseline
 
-from leaderboard.baselines import read_baseline
-from leaderboard.store import StoreError, read_strictly
+from leaderboard.files.baseline_files import read_baseline
+from leaderboard.files.store import StoreError, read_strictly
 
 
 @dataclass(frozen=True, kw_only=True)

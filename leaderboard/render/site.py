@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.render import numbers, places
-from leaderboard.render.lines import STATUS_WORDS, EntryLine, KernelLine, entry_lines
+from leaderboard.render import places
 from leaderboard.render.model import SiteData
 from leaderboard.render.output import SiteFolder
-from leaderboard.standings import Board
-
-SITE_ROOT = Path(__file__).resolve().parents[2] / "site"
+from leaderboard.render.parts import numbers
+from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, entry_lines
+from leaderboard.resources import SITE
+from leaderboard.stages.standings import Board
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -55,7 +55,7 @@ class BoardView:
 class Site:
     """Everything that page makers share; workers inherit it and write through a folder of their own."""
 
-    def __init__(self, data: SiteData, folder: SiteFolder, templates: Path = SITE_ROOT / "templates") -> None:
+    def __init__(self, data: SiteData, folder: SiteFolder, templates: Path = SITE / "templates") -> None:
         self.data = data
         self.folder = folder
         self.boards = [BoardView(board, data.lines) for board in data.boards]

@@ -9,6 +9,7 @@ import gc
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -22,13 +23,15 @@ def spread(
     """Yield what `work` makes of each task, in order: from forked processes where that works, else here.
 
     Workers inherit what the caller holds; tasks, and what is made of them, are sent `chunk` at a time.
+    Raises BrokenProcessPool where one is killed.
     """
     jobs = min(jobs, len(tasks))
     if jobs < 2 or sys.platform != "linux":
         yield from map(work, tasks)
         return
-    with multiprocessing.get_context("fork").Pool(jobs, initializer=gc.disable) as pool:
-        yield from pool.imap(work, tasks, chunksize=chunk)
+    forked = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, mp_context=forked, initializer=gc.disable) as pool:
+        yield from pool.map(work, tasks, chunksize=chunk)
 
 
 @contextmanager

@@ -8,22 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-from kernelbench.compat import (
+from kernel_evaluator.baselines import MODES
+from kernel_evaluator.machine.figures import gpu_model
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import PROBLEM_COUNTS
+from kernel_evaluator.records.places import PROBLEM_SET
+from kernel_evaluator.upstream.files import (
     EvalResults,
     RunAnalysis,
     RunFolder,
-    baseline_means,
     read_eval_results,
     write_text,
 )
-from kernelbench.figures import gpu_model
-from kernelbench.keys import PROBLEM_COUNTS
-from kernelbench.problems import DEFAULT_ROOT, ProblemSet
 
-from leaderboard.measured import hardware_of
+from leaderboard.files.store import StoreError
+from leaderboard.runs.reading import hardware_of, read_times
 from leaderboard.seed_scripts.runner import run_script
-from leaderboard.store import StoreError, read_strictly
+from leaderboard.texts.say import say
 
 MEASURED = "measured"
 """As `baseline`: the reference times measured beside each kernel, instead of a file of other machines."""
@@ -65,10 +66,10 @@ def run(options: Options) -> int:
     if folder.pass_at_k_path.is_file():
         found = json.loads(folder.pass_at_k_path.read_text("utf-8"))
         analysis["pass_at_k"] = {"metadata": found["metadata"], "averages": found["averages"]}
-    typer.echo(_table(analysis, len(baseline), hardware_of(results)))
+    say(_table(analysis, len(baseline), hardware_of(results)))
     if options.output_file:
         write_text(Path(options.output_file), json.dumps(analysis, indent=2) + "\n")
-        typer.echo(f"written to {options.output_file}")
+        say(f"written to {options.output_file}")
     return 0
 
 
@@ -81,11 +82,14 @@ def _measured(results: EvalResults) -> dict[int, float]:
 def _from_file(options: Options) -> dict[int, float]:
     name = options.baseline.removesuffix(".json")
     path = Path(options.baseline_file or f"results/timing/{options.hardware}/{name}.json")
+    mode = name if name in MODES else ""
     if not path.is_file():
         raise StoreError(f"{path}: no such timing file; give baseline_file=…, or baseline={MEASURED}")
-    problems = ProblemSet(DEFAULT_ROOT)
-    names = {i: problems.load(options.level, i).name for i in problems.ids(options.level)}
-    return baseline_means(read_strictly(path), options.level, names)
+    times = read_times(f"{path}:{mode}" if mode else str(path), ProblemSet(PROBLEM_SET)).ms
+    found = {problem: ms for (level, problem), ms in times.items() if level == options.level}
+    if not found:
+        raise StoreError(f"{path}: has no time of level {options.level}")
+    return found
 
 
 def _table(analysis: dict[str, Any], timed: int, judged_on: str) -> str:

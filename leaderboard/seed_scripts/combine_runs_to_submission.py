@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaderboard.commands.pack import write_submission
-from leaderboard.pack import find_kernels, generation_metadata
+from leaderboard.runs.pack import find_kernels, generation_metadata
 from leaderboard.seed_scripts.runner import run_script
 
 

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import typer
-from kernelbench.compat import RunFolder
-from kernelbench.jobs import Settings
-from kernelbench.problems import DEFAULT_ROOT, ProblemSet
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.places import PROBLEM_SET
+from kernel_evaluator.records.rows import Status
+from kernel_evaluator.upstream.files import RunFolder
 
-from leaderboard.evaluate import Place, chosen_device, open_place
-from leaderboard.progress import Reporter
-from leaderboard.run_evaluation import RunEvaluation, put_aside_foreign_results
+from leaderboard.runs.run_evaluation import RunEvaluation, put_aside_foreign_results
 from leaderboard.seed_scripts.runner import run_script, say_unused
+from leaderboard.show.progress import Reporter
+from leaderboard.stages.evaluate import Place, chosen_device, open_place
+from leaderboard.texts.say import say
 
 UNUSED = {
     "num_perf_trials": "timing goes on until its interval is tight",
@@ -79,7 +81,7 @@ def run(options: Options) -> int:
         run=RunFolder(path=Path(options.runs_dir) / options.run_name),
         level=options.level,
         settings=settings,
-        problem_set=ProblemSet(Path(options.problems_dir) if options.problems_dir else DEFAULT_ROOT),
+        problem_set=ProblemSet(Path(options.problems_dir) if options.problems_dir else PROBLEM_SET),
         first=options.subset[0] or 1,
         last=options.subset[1] or 1000,
         problem_ids=options.problem_ids,
@@ -87,16 +89,19 @@ def run(options: Options) -> int:
         pass_at=options.pass_at_k_values,
     )
     if other := put_aside_foreign_results(evaluation.run):
-        typer.echo(f"note: what another evaluator left as eval_results.json is now {other}", err=True)
+        say(f"note: what another evaluator left as eval_results.json is now {other}", err=True)
     kernels = evaluation.run.kernel_keys()
     reporter = Reporter()
     with reporter.over(sum(evaluation.selection(kernels).wants(key) for key in kernels)):
         outcome = evaluation.judge(place, reporter.show)
     counts = Counter(row.status.value for row in outcome.result.rows)
     said = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    typer.echo(f"{options.run_name}: {len(outcome.added)} judged now; in all {said}")
-    typer.echo(f"written to {evaluation.run.eval_results_path}")
-    return 1 if outcome.unfinished or outcome.plan.missing_problems else 0
+    say(f"{options.run_name}: {len(outcome.added)} judged now; in all {said}")
+    say(f"written to {evaluation.run.eval_results_path}")
+    waiting = len(outcome.unfinished) + counts[Status.INFRA_ERROR.value]
+    if waiting:
+        say(f"error: {waiting} kernels have no verdict: run it again", err=True)
+    return 1 if waiting or outcome.plan.missing_problems else 0
 
 
 def _place(options: Options) -> Place:

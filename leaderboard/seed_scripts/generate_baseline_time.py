@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import typer
-from kernelbench.compat import machine_of, timing_stats, write_text
-from kernelbench.jobs import Job, Settings
-from kernelbench.keys import KernelKey
-from kernelbench.problems import DEFAULT_ROOT, Problem, ProblemSet, read_sizes
+from kernel_evaluator.problems.jobs import Job, Settings
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.places import PROBLEM_SET
+from kernel_evaluator.upstream.files import machine_of, timing_stats, write_text
 
-from leaderboard.evaluate import chosen_device, open_place
+from leaderboard.files.store import read_strictly
 from leaderboard.seed_scripts.runner import run_script
-from leaderboard.store import read_strictly
+from leaderboard.stages.evaluate import chosen_device, open_place
+from leaderboard.texts.say import say
 
 PLAIN = "baseline_time_torch"
 COMPILED = "baseline_time_torch_compile_inductor_default"
@@ -65,7 +66,7 @@ def run(options: Options) -> int:
         stats = timing_stats(timing, machine_of(verdict.environment)) or None
         merge(path, key.level, names[key.level, key.problem_id], stats)
         said = f"{timing.mean:.4g} ms" if timing else verdict.row.status.value
-        typer.echo(f"{path.stem} level {key.level} {names[key.level, key.problem_id]}: {said}")
+        say(f"{path.stem} level {key.level} {names[key.level, key.problem_id]}: {said}")
     return 1 if missing else 0
 
 
@@ -77,7 +78,7 @@ def merge(path: Path, level: int, name: str, value: dict[str, Any] | None) -> No
 
 
 def _problems(options: Options, device: str) -> Iterator[Problem]:
-    problem_set = ProblemSet(Path(options.problems_dir) if options.problems_dir else DEFAULT_ROOT)
+    problem_set = ProblemSet(Path(options.problems_dir) if options.problems_dir else PROBLEM_SET)
     sizes = read_sizes() if device == "cpu" else {}
     low, high = options.subset[0] or 1, options.subset[1] or 1000
     for level in options.levels:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import typer
 
 from leaderboard.commands.generate import run_request
 from leaderboard.generate.request import Request
-from leaderboard.seed_scripts.runner import run_script
+from leaderboard.seed_scripts.runner import run_script, say_unused
+from leaderboard.texts.say import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +42,7 @@ class Options:
     hardware_gpu_name: str | None = None
     custom_prompt_key: str | None = None
     check_kernel: bool = True
+    gpu_arch: list[str] = field(default_factory=list)
 
     base_url: str = ""
     api_key_env: str = ""
@@ -62,7 +62,9 @@ def run(options: Options) -> int:
     if options.dataset_src not in ("local", "huggingface"):
         raise ValueError(f"dataset_src must be local or huggingface, got {options.dataset_src!r}")
     if options.dataset_src == "huggingface":
-        typer.echo("note: the problems are those of this checkout, which are the dataset's", err=True)
+        say("note: the problems are those of this checkout, which are the dataset's", err=True)
+    known = Options(dataset_src="", level=1, run_name="")
+    say_unused(options, known, {"gpu_arch": "kernels are compiled for the device that judges them"})
     if options.include_hardware_info and not options.hardware_gpu_name:
         raise ValueError("include_hardware_info=True needs hardware_gpu_name=…")
     return run_request(lambda: _request(options))

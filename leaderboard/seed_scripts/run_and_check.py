@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import typer
-from kernelbench.jobs import Job, Settings
-from kernelbench.keys import KernelKey
-from kernelbench.problems import DEFAULT_ROOT, Problem, ProblemSet, read_sizes
-from kernelbench.rows import Row
-from kernelbench.static_check import validate_kernel_static
+from kernel_evaluator.labels.static_check import validate_kernel_static
+from kernel_evaluator.problems.jobs import Job, Settings
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.places import PROBLEM_SET
+from kernel_evaluator.records.rows import Row
 
-from leaderboard.evaluate import chosen_device, open_place
 from leaderboard.seed_scripts.runner import run_script, say_unused
+from leaderboard.stages.evaluate import chosen_device, open_place
+from leaderboard.texts.say import say
 
 OWN_REFERENCE = (4, 1)
 """A reference of one's own is judged under this level and id: no table of work or sizes speaks of level 4."""
@@ -69,7 +70,7 @@ def run(options: Options) -> int:
     source = Path(options.kernel_src_path).read_text("utf-8")
     if options.check_kernel:
         for finding in _findings(source, options):
-            typer.echo(f"static check: {finding}", err=True)
+            say(f"static check: {finding}", err=True)
     device = chosen_device(options.device, options.eval_mode)
     problem = _problem(options, device)
     key = KernelKey(problem.level, problem.problem_id)
@@ -84,7 +85,7 @@ def run(options: Options) -> int:
     engine = open_place(options.eval_mode, device).engine
     [verdict] = engine.run([Job(key=key, source=source, problem=problem)], settings)
     for line in describe(verdict.row):
-        typer.echo(line)
+        say(line)
     return 0 if verdict.row.is_correct else 1
 
 
@@ -120,5 +121,5 @@ def _problem(options: Options, device: str) -> Problem:
         raise ValueError(f"ref_origin must be local or kernelbench, got {options.ref_origin!r}")
     if options.level is None or options.problem_id is None:
         raise ValueError("ref_origin=kernelbench needs level=… and problem_id=…")
-    problem = ProblemSet(DEFAULT_ROOT).load(options.level, options.problem_id)
+    problem = ProblemSet(PROBLEM_SET).load(options.level, options.problem_id)
     return problem.reduced(read_sizes()) if device == "cpu" else problem

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import typer
+from kernel_evaluator.machine.extras import MissingExtraError
 
-from leaderboard.evaluate import EvaluationError
-from leaderboard.pack import PackError
-from leaderboard.record import RefusedError
+from leaderboard.files.store import StoreError
+from leaderboard.files.submission import InvalidSubmissionError
+from leaderboard.runs.pack import PackError
 from leaderboard.seed_scripts.options import OptionError, read_options
-from leaderboard.store import StoreError
-from leaderboard.submission import InvalidSubmissionError
+from leaderboard.stages.evaluate import EvaluationError
+from leaderboard.stages.record import RefusedError
+from leaderboard.texts.say import say
 
 T = TypeVar("T")
 
 _PEOPLES_ERRORS = (
+    MissingExtraError,
     OptionError,
     PackError,
     StoreError,
@@ -34,10 +36,10 @@ def run_script(kind: type[T], run: Callable[[T], int], arguments: Sequence[str])
     try:
         return run(read_options(kind, arguments))
     except _PEOPLES_ERRORS as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         return 2
     except KeyboardInterrupt:
-        typer.echo("interrupted; what is finished is kept, and the same command continues", err=True)
+        say("interrupted; what is finished is kept, and the same command continues", err=True)
         return 130
 
 
@@ -45,4 +47,4 @@ def say_unused(options: object, defaults: object, why: dict[str, str]) -> None:
     """Say of options that were given and change nothing here why that is."""
     for name, reason in why.items():
         if getattr(options, name) != getattr(defaults, name, None):
-            typer.echo(f"note: {name} changes nothing here: {reason}", err=True)
+            say(f"note: {name} changes nothing here: {reason}", err=True)

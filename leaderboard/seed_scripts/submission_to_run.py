@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
-from leaderboard.pack import unpack
+from leaderboard.files.submission import load
+from leaderboard.runs.pack import unpack
 from leaderboard.seed_scripts.runner import run_script
-from leaderboard.submission import load
+from leaderboard.texts.say import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,5 +30,5 @@ def run(options: Options) -> int:
     """Write the folders and name them."""
     submission = load(Path(options.submission))
     for folder in unpack(submission, Path(options.output_dir), options.run_name or submission.entry):
-        typer.echo(str(folder))
+        say(str(folder))
     return 0

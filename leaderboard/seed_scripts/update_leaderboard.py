@@ -10,19 +10,20 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-from kernelbench.compat import RunFolder
-from kernelbench.problems import DEFAULT_ROOT, ProblemSet
-from kernelbench.rows import ResultFile, Row
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.places import PROBLEM_SET
+from kernel_evaluator.records.rows import ResultFile, Row
+from kernel_evaluator.upstream.files import RunFolder
 
-from leaderboard import tables
-from leaderboard.boards import load_boards
-from leaderboard.evaluate import WORK_ROOT, load_problems
-from leaderboard.record import Case, record
-from leaderboard.run_evaluation import result_of
+from leaderboard.files.store import StoreError, dump_result, read_strictly, result_path, write_atomically
+from leaderboard.files.submission import Submission, load
+from leaderboard.runs.run_evaluation import result_of
 from leaderboard.seed_scripts.runner import run_script
-from leaderboard.store import StoreError, dump_result, read_strictly, result_path, write_atomically
-from leaderboard.submission import Submission, load
+from leaderboard.show import tables
+from leaderboard.stages.boards import load_boards
+from leaderboard.stages.evaluate import WORK_ROOT, load_problems
+from leaderboard.stages.record import Case, record
+from leaderboard.texts.say import say
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,13 +55,13 @@ def run(options: Options) -> int:
     result = combine(parts, submission, options.hardware)
     work = result_path(Path(options.work_dir), result.board, result.entry)
     write_atomically(work, dump_result(result))
-    problems = load_problems(ProblemSet(DEFAULT_ROOT), submission.kernels, result.sizes)
+    problems = load_problems(ProblemSet(PROBLEM_SET), submission.kernels, result.sizes)
     done = record(
         Case(result=result, submission=submission, problems=problems), work, data=Path(options.data_dir)
     )
-    typer.echo(f"recorded {len(result.rows)} rows in {done.path}")
+    say(f"recorded {len(result.rows)} rows in {done.path}")
     boards = load_boards(Path(options.data_dir), submission_path.parent)
-    typer.echo(tables.as_table([board for board in boards if board.name == result.board]))
+    say(tables.as_table([board for board in boards if board.name == result.board]))
     return 0
 
 

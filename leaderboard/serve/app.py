@@ -6,27 +6,31 @@ Checks who asks and what is asked, and hands on. Decides no verdict.
 from __future__ import annotations
 
 import asyncio
+import difflib
 import hmac
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from fastapi import Depends, FastAPI, Header, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
-from kernelbench.jobs import Settings
-from kernelbench.problems import Problem, ProblemSet, read_sizes
-from kernelbench.version import EVALUATOR_VERSION, evaluator_sha256
-from pydantic import BaseModel, BeforeValidator, Field
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from leaderboard.serve.judgements import IdTakenError, Judgement, Judgements, QueueFullError
 from leaderboard.serve.metrics import as_prometheus
 from leaderboard.serve.workers import COMMAND, Device, Workers
 
 POLL_S = 0.05
+NEIGHBOURS = ("127.0.0.1", "localhost", "::1")
+"""Names of this machine that no other site can have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,8 @@ def _encodable(source: object) -> object:
 
 class NewJudgement(BaseModel):
     """A kernel to judge."""
+
+    model_config = ConfigDict(extra="forbid")
 
     level: int = Field(ge=1, le=4)
     problem_id: int = Field(ge=1)
@@ -113,6 +119,8 @@ def make_app(settings: ServerSettings) -> FastAPI:
     app = FastAPI(title="KernelBench evaluation server", version=EVALUATOR_VERSION, lifespan=lifespan)
     _add_size_limit(app, settings.max_source_bytes * 2 + 4096)
     _add_refusal(app)
+    if not settings.api_key:
+        _add_neighbourhood(app)
     _add_judgements(app, settings, judgements, workers)
     _add_health(app, settings, judgements, workers)
     return app
@@ -249,8 +257,47 @@ def _add_refusal(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def refuse(request: Request, error: RequestValidationError) -> JSONResponse:
         """Say where and what is wrong, never what was sent: it may hold what no answer can, such as NaN."""
-        told = [{name: each[name] for name in ("type", "loc", "msg")} for each in error.errors()]
+        told = [
+            {"type": each["type"], "loc": [_encoded(part) for part in each["loc"]], "msg": _said(each)}
+            for each in error.errors()
+        ]
         return JSONResponse({"detail": told}, status_code=422)
+
+
+def _encoded(part: object) -> object:
+    """A place as an answer can hold it: the name of a field may be any text that JSON allows."""
+    return part.encode("utf-8", "replace").decode() if isinstance(part, str) else part
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """Say what is wrong; of a field that is not known, which one may have been meant."""
+    if error["type"] != "extra_forbidden":
+        return str(error["msg"])
+    known = list(NewJudgement.model_fields)
+    near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+    return (
+        f"no such field; did you mean {near[0]}?" if near else f"no such field; there are {', '.join(known)}"
+    )
+
+
+def _add_neighbourhood(app: FastAPI) -> None:
+    """Where there is no key, answer this machine alone, and no page of another site under whatever name."""
+
+    @app.middleware("http")
+    async def guard(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+        for header, needed in (("host", True), ("origin", False)):
+            given = request.headers.get(header, "")
+            if (given or needed) and _host_of(given) not in NEIGHBOURS:
+                detail = f"without a key the header {header} must name one of {', '.join(NEIGHBOURS)}"
+                return JSONResponse({"detail": detail}, status_code=403)
+        return await proceed(request)
+
+
+def _host_of(given: str) -> str | None:
+    try:
+        return urlsplit(given if "//" in given else f"//{given}").hostname
+    except ValueError:
+        return None
 
 
 def _add_size_limit(app: FastAPI, most: int) -> None:

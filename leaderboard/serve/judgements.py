@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kernelbench.jobs import Settings
-from kernelbench.problems import Problem
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import Problem
 
 
 class State(StrEnum):

@@ -21,10 +21,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
-from kernelbench.engines.wire import MAX_ANSWER_BYTES, pack_request, strict_json
-from kernelbench.jobs import Job, unmeasured_row
-from kernelbench.keys import MAX_SAMPLE, KernelKey
-from kernelbench.rows import Environment, Failure, Row, Status
+from kernel_evaluator.engines.wire import MAX_ANSWER_BYTES, pack_request, strict_json
+from kernel_evaluator.problems.jobs import Job, unmeasured_row
+from kernel_evaluator.records.keys import MAX_SAMPLE, KernelKey
+from kernel_evaluator.records.rows import Environment, Failure, Row, Status
 
 from leaderboard.serve.judgements import Judgement, Judgements
 

@@ -26,6 +26,7 @@ function value(entry, column) {
   if (column === "date") return entry.date;
   if (/^l\d$/.test(column)) return entry[column] ? entry[column][0] : null;
   if (column === "correct") return figure(entry, "problems") ? figure(entry, "correct") / figure(entry, "problems") : null;
+  if (column === "general") return figure(entry, "tried") ? figure(entry, "general") / figure(entry, "tried") : null;
   return figure(entry, column);
 }
 
@@ -72,6 +73,7 @@ function row(entry, levels) {
     share(entry, "fast1", "near1"), share(entry, "fast1.5", "near1.5"), share(entry, "fast2", "near2"),
     el("td", { class: "n" }, format.percent(value(entry, "correct")),
       el("small", {}, entry[level] ? `${figure(entry, "correct")} of ${figure(entry, "problems")}` : "")),
+    el("td", { class: "n" }, format.percent(value(entry, "general"))),
     levels.map((name) => el("td", { class: "n" }, format.speedup(value(entry, name)))),
     el("td", { class: "n date" }, el("time", { datetime: entry.date }, entry.date)),
     pickBox(entry));
@@ -124,7 +126,7 @@ function showPicked() {
     el("button", { type: "button", onclick: () => { picked = []; update(); showPicked(); curves(); } }, "Clear")] : []));
 }
 
-// As leaderboard/render/boards.py does.
+// As leaderboard/render/pages/boards.py does.
 function drawnAtFirst() {
   const ranked = entries.filter((entry) => entry.rank !== "–");
   return (ranked.length ? ranked : entries).slice(0, 5);

@@ -4,7 +4,7 @@ import { percent } from "./format.js";
 
 const RANGE = [0.25, 16];
 const SIZE = [720, 300];
-const MARGIN = { left: 44, top: 12, right: 12, bottom: 34 }; // as in leaderboard/render/charts.py
+const MARGIN = { left: 44, top: 12, right: 12, bottom: 34 }; // as in leaderboard/render/parts/charts.py
 
 // To the two digits that are shown, so that what is counted is what is read; halves are met exactly.
 export function fromSlider(value) {

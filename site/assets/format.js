@@ -1,4 +1,4 @@
-// Writes figures the way leaderboard/render/numbers.py does; a test compares the two.
+// Writes figures the way leaderboard/render/parts/numbers.py does; a test compares the two.
 const NONE = "–";
 const NARROW = "\u202f";
 
@@ -21,7 +21,7 @@ export function ms(value) {
 }
 
 export const words = {
-  correct: "correct", mismatch: "wrong result", compile_error: "does not compile", runtime_error: "fails at run time",
+  correct: "correct", mismatch: "wrong result", fragile: "fragile", compile_error: "does not compile", runtime_error: "fails at run time",
   timeout: "too slow to finish", out_of_memory: "out of memory", rejected: "rejected", quarantined: "quarantined",
   infra_error: "not measured",
 };

@@ -18,7 +18,6 @@ function mistakesOf(text, schema) {
   try {
     const { value, mistakes, where } = readJson(text);
     const found = [...mistakes, ...check(value, schema)];
-    if (!found.length) found.push(...kernelHints(value));
     return { value, mistakes: found.map((item) => ({ ...item, at: item.at ?? where(item.path) })) };
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
@@ -26,9 +25,9 @@ function mistakesOf(text, schema) {
   }
 }
 
-function kernelHints(value) {
-  return Object.entries(value.kernels).filter(([, source]) => !/\bModelNew\b/.test(source))
-    .map(([key]) => ({ path: ["kernels", key], message: "the source never names ModelNew", mend: "define class ModelNew(torch.nn.Module)" }));
+function nameless(value) { // judged as they are, like whatever does not parse
+  const keys = Object.entries(value.kernels).filter(([, source]) => !/\bModelNew\b/.test(source)).map(([key]) => key);
+  return keys.length ? ` ${keys.length} will fail to compile, since they never name ModelNew: ${keys.slice(0, SHOWN).join(", ")}${keys.length > SHOWN ? ", …" : ""}.` : "";
 }
 
 function summary(value) {
@@ -49,7 +48,7 @@ async function run(text) {
   if (text.startsWith("\ufeff")) mistakes.unshift({ path: [], at: 0, message: "the file begins with a byte order mark", mend: "save it as UTF-8 without BOM" });
   if (mistakes.length) return verdict("wrong", el("p", {}, el("strong", {}, `${mistakes.length} mistake${mistakes.length > 1 ? "s" : ""}`)), list(text, mistakes));
   const rest = unknown.length ? ` Not checked here: ${unknown.join(", ")}.` : "";
-  return verdict("right", el("p", {}, el("strong", {}, "This fits the schema. "), summary(value), rest), el("p", {}, "Next: the syntax of each kernel, with ", el("code", {}, "kbl validate"), "; then a pull request."));
+  return verdict("right", el("p", {}, el("strong", {}, "This fits the schema. "), summary(value), nameless(value), rest), el("p", {}, "Next: the syntax of each kernel, with ", el("code", {}, "kbl validate"), "; then a pull request."));
 }
 
 function list(text, mistakes) {

@@ -90,6 +90,12 @@ class _Parser:
         return self._call(word) if self._take("(") else self._look_up(word)
 
     def _call(self, name: str) -> Any:
+        if name == "startsWith":
+            whole = self._either()
+            self._take(",")
+            start = self._either()
+            self._take(")")
+            return _as_text(whole).lower().startswith(_as_text(start).lower())
         self._take(")")
         return self.context["functions"][name]
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 NAME = "o/r"
+LONGEST_COMMENT = 65_536
 BOT = {"login": "github-actions[bot]", "id": 41898282, "type": "Bot"}
 
 
@@ -57,10 +58,19 @@ class Host:
     people: dict[str, tuple[int, str]] = field(default_factory=dict)
     pulls: dict[int, Pull] = field(default_factory=dict)
     statuses: list[dict] = field(default_factory=list)
-    runs: dict[int, list[dict]] = field(default_factory=dict)
+    running: set[int] = field(default_factory=set)
+    dispatched: list[str] = field(default_factory=list)
     tokens: dict[str, dict[str, str]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
+    limits_each: bool = False
+    """Whether every call meets a limit the first time."""
+    limit_at: int | None = None
+    """The number of the one call that meets a limit, which is renewed at once."""
+    broken_from: int | None = None
+    """The number of the call from which on all calls fail."""
+    longest_list: int = 100_000
+    """Items of a tree that are listed; GitHub's own limit."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     _ids: int = 0
 
@@ -159,25 +169,44 @@ def compare(request: Request, base: str, head: str) -> Reply:
     fork = git("merge-base", base, head)
     words = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "T": "changed"}
     files = []
-    for line in git("diff", "--raw", "--no-abbrev", "-M", fork, head).splitlines():
-        facts, *paths = line.split("\t")
-        kind = facts.split()[4][0]
-        entry = {"filename": paths[-1], "status": words[kind], "sha": facts.split()[3]}
-        files.append({**entry, **({"previous_filename": paths[0]} if kind == "R" else {})})
-    return Reply({"status": "ahead", "files": files[:300], "commits": [], "total_commits": 1})
+    facts = iter(git("diff", "--raw", "-z", "--no-abbrev", "-M", fork, head).split("\0"))
+    for fact in facts:
+        if fact:
+            _, _, _, sha, kind = fact.split()
+            previous = {"previous_filename": next(facts)} if kind[0] == "R" else {}
+            files.append({"filename": next(facts), "status": words[kind[0]], "sha": sha, **previous})
+    root = f"{request.base}/repos/{NAME}/commits/{fork}"
+    return Reply(
+        {
+            "status": "ahead",
+            "merge_base_commit": {"sha": fork, "url": root},
+            "files": files[:300],
+            "commits": [],
+            "total_commits": 1,
+        }
+    )
+
+
+@route("GET", "/branches/([^/]+)", "contents:read")
+def read_branch(request: Request, name: str) -> Reply:
+    sha = request.host.git("rev-parse", f"refs/heads/{name}")
+    root = f"{request.base}/repos/{NAME}/commits/{sha}"
+    return Reply({"name": name, "commit": {"sha": sha, "url": root}})
 
 
 @route("GET", r"/git/trees/(.+)", "contents:read")
 def read_tree(request: Request, name: str) -> Reply:
-    listed = request.host.git("ls-tree", "-l", name).splitlines()
+    """Answer as the host does: a folder's mode has six digits, a submodule is a commit; long lists are cut."""
+    listed = request.host.git("ls-tree", "-l", "-z", name).split("\0")
     tree = []
-    for line in listed:
-        facts, path = line.split("\t")
+    for line in filter(None, listed):
+        facts, path = line.split("\t", 1)
         mode, kind, sha, size = facts.split()
-        tree.append(
-            {"path": path, "mode": mode, "type": kind, "sha": sha, "size": int(size.replace("-", "0"))}
-        )
-    return Reply({"sha": request.host.git("rev-parse", f"{name}^{{tree}}"), "tree": tree, "truncated": False})
+        item = {"path": path, "mode": mode, "type": kind, "sha": sha}
+        tree.append(item | ({"size": int(size)} if kind == "blob" else {}))
+    most = request.host.longest_list
+    sha = request.host.git("rev-parse", f"{name}^{{tree}}")
+    return Reply({"sha": sha, "tree": tree[:most], "truncated": len(tree) > most})
 
 
 @route("GET", "/git/blobs/([0-9a-f]{40})", "contents:read")
@@ -189,10 +218,11 @@ def read_blob(request: Request, sha: str) -> Reply:
 
 @route("GET", "/collaborators/([^/]+)/permission")
 def read_role(request: Request, login: str) -> Reply:
+    """Every living account has a role, strangers too; who is not in `people` is gone."""
     if login not in request.host.people:
         return NOT_FOUND
     role = request.host.people[login][1]
-    legacy = {"maintain": "write", "triage": "read"}.get(role, role)
+    legacy = {"maintain": "write", "triage": "read", "none": "none"}.get(role, role)
     return Reply({"permission": legacy, "role_name": role, "user": request.host.user(login)})
 
 
@@ -223,6 +253,19 @@ def set_status(request: Request, sha: str) -> Reply:
     return Reply(request.body, status=201)
 
 
+@route("GET", r"/issues/(\d+)", "pull-requests:read")
+def read_issue(request: Request, number: str) -> Reply:
+    pull = request.host.pulls[int(number)]
+    url = f"{request.base}/repos/{NAME}/issues/{number}"
+    return Reply({"number": pull.number, "url": url, "labels": [{"name": name} for name in pull.labels]})
+
+
+@route("POST", "/dispatches", "contents:write")
+def dispatch(request: Request) -> Reply:
+    request.host.dispatched.append(request.body["event_type"])
+    return Reply({}, status=204)
+
+
 @route("GET", r"/issues/(\d+)/comments", "pull-requests:read")
 def list_comments(request: Request, number: str) -> Reply:
     comments = request.host.pulls[int(number)].comments
@@ -234,7 +277,7 @@ def list_comments(request: Request, number: str) -> Reply:
 
 @route("POST", r"/issues/(\d+)/comments", "pull-requests:write")
 def create_comment(request: Request, number: str) -> Reply:
-    if len(request.body["body"]) > 65_536:
+    if len(request.body["body"]) > LONGEST_COMMENT:
         return Reply({"message": "body is too long (maximum is 65536 characters)"}, status=422)
     found = request.host.new_id()
     url = f"{request.base}/repos/{NAME}/issues/comments/{found}"
@@ -250,6 +293,8 @@ def change_comment(request: Request, number: str) -> Reply:
             if "body" not in request.body:
                 pull.comments.remove(comment)
                 return Reply({}, status=204)
+            if len(request.body["body"]) > LONGEST_COMMENT:
+                return Reply({"message": "body is too long (maximum is 65536 characters)"}, status=422)
             comment["body"] = request.body["body"]
             return Reply(comment)
     return NOT_FOUND
@@ -275,18 +320,18 @@ def remove_label(request: Request, number: str, name: str) -> Reply:
 @route("GET", r"/actions/runs/(\d+)", "actions:read")
 def read_run(request: Request, number: str) -> Reply:
     root = f"{request.base}/repos/{NAME}/actions/runs/{number}"
-    return Reply({"id": int(number), "url": root, "jobs_url": f"{root}/jobs"})
-
-
-@route("GET", r"/actions/runs/(\d+)/jobs", "actions:read")
-def list_jobs(request: Request, number: str) -> Reply:
-    jobs = request.host.runs.get(int(number), [])
-    return Reply({"total_count": len(jobs), "jobs": jobs})
+    status = "in_progress" if int(number) in request.host.running else "completed"
+    return Reply({"id": int(number), "url": root, "status": status})
 
 
 def answer(method: str, path: str, request: Request) -> Reply:
     """Give a prepared fault, or the route's reply where the token has the right."""
     host = request.host
+    limited = host.limits_each and len(host.requests) % 2 == 1
+    if limited or len(host.requests) == host.limit_at:
+        return Reply({"message": "API rate limit exceeded for installation"}, 403, {"Retry-After": "1"})
+    if host.broken_from is not None and len(host.requests) >= host.broken_from:
+        return Reply({"message": "Server Error"}, 500)
     for fault in host.faults:
         if fault.times > 0 and fault.method == method and re.search(fault.path, path):
             fault.times -= 1

@@ -98,9 +98,6 @@ class Connection:
     async def AppHeartbeat(self, stream):
         await _reply(stream, Empty())
 
-    async def AppClientDisconnect(self, stream):
-        await _reply(stream, Empty())
-
     async def AppGetLogs(self, stream):
         await _reply(stream, pb.TaskLogsBatch(app_done=True))
 
@@ -143,6 +140,7 @@ class FakeModal(Connection, api_grpc.ModalClientBase):
         self.attempts: Counter[str] = Counter()
         self._by_id: dict[str, pb.Function] = {}
         self._calls: dict[str, Call] = {}
+        self._running: list[tuple[Call, int, str, asyncio.Task[None]]] = []
 
     async def FunctionPrecreate(self, stream):
         request = await stream.recv_message()
@@ -196,6 +194,15 @@ class FakeModal(Connection, api_grpc.ModalClientBase):
         answer = pb.FunctionRetryInputsResponse(input_jwts=[item.input_jwt for item in started])
         await stream.send_message(answer)
 
+    async def AppClientDisconnect(self, stream):
+        """An app that ends takes its calls along."""
+        for call, index, input_id, task in self._running:
+            if task.cancel():
+                ended = Result(status=Result.GENERIC_STATUS_TERMINATED, exception="the app was stopped")
+                await self._put(call, index, input_id, ended, 0)
+        self._running.clear()
+        await _reply(stream, Empty())
+
     async def FunctionGetOutputs(self, stream):
         request = await stream.recv_message()
         call = self._calls[request.function_call_id]
@@ -208,12 +215,16 @@ class FakeModal(Connection, api_grpc.ModalClientBase):
 
     def _start(self, call_id: str, index: int, given: pb.FunctionInput) -> pb.FunctionPutInputsResponseItem:
         input_id = self.new_id("in")
-        running = self._finish(self._calls[call_id], index, input_id, given)
-        asyncio.get_running_loop().create_task(running)
+        call = self._calls[call_id]
+        task = asyncio.get_running_loop().create_task(self._finish(call, index, input_id, given))
+        self._running.append((call, index, input_id, task))
         return pb.FunctionPutInputsResponseItem(idx=index, input_id=input_id, input_jwt=input_id)
 
     async def _finish(self, call: Call, index: int, input_id: str, given: pb.FunctionInput) -> None:
         result, data_format = await self._run(self._by_id[call.function_id], given)
+        await self._put(call, index, input_id, result, data_format)
+
+    async def _put(self, call: Call, index: int, input_id: str, result: Result, data_format: int) -> None:
         item = pb.FunctionGetOutputsItem(result=result, idx=index, input_id=input_id, data_format=data_format)
         async with call.changed:
             call.outputs.append(item)

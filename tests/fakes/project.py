@@ -19,16 +19,24 @@ PEOPLE = {
     "mallory": (1003, "triage"),
     "bob": (1004, "read"),
 }
-COPIED = ("leaderboard", "KernelBench/kernelbench", "scripts", "site", ".github", "README.md", "CHANGELOG.md")
+COPIED = (
+    "leaderboard",
+    "KernelBench/kernel_evaluator",
+    "scripts",
+    "site",
+    ".github",
+    "README.md",
+    "CHANGELOG.md",
+)
 PROBLEMS = ("level1/19_*", "level1/23_*", "level1/36_*", "level2/40_*", "level3/1_*", "*.json")
 SETTINGS = {
     'engine = "modal"': 'engine = "steady"',
     'gpu = "H100"': 'gpu = "CPU"',
+    "[boards.H100]": "[boards.CPU-reduced]",
     'device = "cuda"': 'device = "cpu"',
     'sizes = "full"': 'sizes = "reduced"',
     "api_retries = 6": "api_retries = 2",
     "pause_s = 0.25": "pause_s = 0.0",
-    "progress_every_s = 30.0": "progress_every_s = 0.5",
 }
 PAYLOADS = Path(__file__).parent / "payloads"
 WHO = {

@@ -125,14 +125,15 @@ class Runner:
             "workflow": workflow.removesuffix(".yml"),
         }
         inputs = payload.get("inputs", {})
+        self.host.running.add(run.id)
         self._run_file(run, workflow, {"github": given, "inputs": inputs}, head)
+        self.host.running.discard(run.id)
         return run
 
     def _run_file(self, run: Run, workflow: str, context: dict[str, Any], head: str) -> None:
         definition = yaml.load((ROOT / ".github/workflows" / workflow).read_text("utf-8"), yaml.BaseLoader)
         jobs = definition["jobs"]
         run.jobs |= {job_id: Job(id=job_id, name=job.get("name", job_id)) for job_id, job in jobs.items()}
-        self.host.runs[run.id] = []
         done = {job_id: threading.Event() for job_id in jobs}
         with ThreadPoolExecutor(len(jobs)) as pool:
             started = [
@@ -183,7 +184,6 @@ class Runner:
         }
         self._run_steps(run, definition, job, context, place, head)
         job.outputs = {name: fill(text, context) for name, text in definition.get("outputs", {}).items()}
-        self._tell(run)
 
     def _run_steps(self, run, definition, job, context, place, head) -> None:
         job.steps = [Step(name=step.get("name") or step.get("uses", "")) for step in definition["steps"]]
@@ -195,13 +195,11 @@ class Runner:
                 made.status = "skipped"
                 continue
             made.status = "in_progress"
-            self._tell(run)
             ok = self._run_step(run, step, made, context, place, head)
             made.status = "success" if ok else "failure"
             fine = fine and ok
             if "id" in step:
                 context["steps"][step["id"]] = {"outputs": made.outputs}
-            self._tell(run)
         job.result = "success" if fine else "failure"
 
     def _run_step(self, run, step, made, context, place, head) -> bool:
@@ -288,25 +286,6 @@ class Runner:
         if context["github"]["event_name"] == "pull_request":
             return {}
         return SECRETS.get(str(definition.get("environment", "")), {})
-
-    def _tell(self, run: Run) -> None:
-        """Let the API's list of jobs say where the run stands."""
-        with self.host.lock:
-            self.host.runs[run.id] = [_told(job) for job in run.jobs.values()]
-
-
-def _told(job: Job) -> dict[str, Any]:
-    return {
-        **_state(job.result),
-        "name": job.name,
-        "steps": [{**_state(s.status), "name": s.name} for s in job.steps],
-    }
-
-
-def _state(status: str) -> dict[str, Any]:
-    if status in ("queued", "in_progress"):
-        return {"status": status, "conclusion": None}
-    return {"status": "completed", "conclusion": status}
 
 
 def _functions(fine: bool) -> dict[str, bool]:

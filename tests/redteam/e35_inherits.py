@@ -4,10 +4,10 @@ import glob
 import importlib.util
 import os
 
-import kernelbench
+import kernel_evaluator
 import torch
 
-root = os.path.dirname(os.path.dirname(kernelbench.__file__))
+root = os.path.dirname(os.path.dirname(kernel_evaluator.__file__))
 path = glob.glob(f"{root}/level1/1_*.py")[0]
 spec = importlib.util.spec_from_file_location("reference", path)
 module = importlib.util.module_from_spec(spec)

@@ -3,10 +3,10 @@
 import glob
 import os
 
-import kernelbench
+import kernel_evaluator
 import torch
 
-root = os.path.dirname(kernelbench.__file__)
+root = os.path.dirname(kernel_evaluator.__file__)
 for path in [*glob.glob(f"{root}/*.py"), *glob.glob(f"{root}/../level1/*.py"), torch.__file__]:
     try:
         os.chmod(path, 0o666)

@@ -5,7 +5,7 @@ import sys
 import time
 
 import torch
-from kernelbench.frames import Op, Reply
+from kernel_evaluator.candidate.frames import Op, Reply
 
 
 def serving():

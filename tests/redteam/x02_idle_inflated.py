@@ -3,7 +3,7 @@
 import time
 
 import torch
-from kernelbench import clocks, runner
+from kernel_evaluator.candidate import clocks, runner
 
 honest = runner.batch_clock
 

@@ -5,7 +5,7 @@ import threading
 import time
 
 import torch
-from kernelbench import clocks, runner
+from kernel_evaluator.candidate import clocks, runner
 
 honest = runner.batch_clock
 idle = threading.Event()

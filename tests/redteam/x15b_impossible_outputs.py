@@ -3,7 +3,7 @@
 import struct
 
 import torch
-from kernelbench.frames import Channel
+from kernel_evaluator.candidate.frames import Channel
 
 
 def answer(self, reply):

@@ -4,7 +4,7 @@ import struct
 import time
 
 import torch
-from kernelbench.frames import Channel
+from kernel_evaluator.candidate.frames import Channel
 
 
 def answer(self, reply):

@@ -3,7 +3,7 @@
 import sys
 
 import torch
-from kernelbench.frames import Op, Reply
+from kernel_evaluator.candidate.frames import Op, Reply
 
 
 def serving():

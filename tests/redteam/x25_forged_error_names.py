@@ -1,7 +1,7 @@
 """Raises errors that bear the names of the evaluator's own failures."""
 
 import torch
-from kernelbench import runner
+from kernel_evaluator.candidate import runner
 
 names = iter(["InfraError\nretry", "ReferenceFailed\nthe reference did not run", "OracleLost\nlost"])
 

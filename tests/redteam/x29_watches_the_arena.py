@@ -5,8 +5,8 @@ import sys
 import threading
 
 import torch
-from kernelbench import runner
-from kernelbench.frames import Op
+from kernel_evaluator.candidate import runner
+from kernel_evaluator.candidate.frames import Op
 
 
 def serving():

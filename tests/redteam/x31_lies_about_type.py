@@ -1,8 +1,8 @@
 """Gives the wrong type in single calls too, and lies in its description."""
 
 import torch
-from kernelbench import runner
-from kernelbench.frames import Leaf
+from kernel_evaluator.candidate import runner
+from kernel_evaluator.candidate.frames import Leaf
 
 honest = runner.claim
 

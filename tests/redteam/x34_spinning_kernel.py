@@ -3,7 +3,7 @@
 import torch
 import triton
 import triton.language as tl
-from kernelbench import clocks, runner
+from kernel_evaluator.candidate import clocks, runner
 
 
 @triton.jit

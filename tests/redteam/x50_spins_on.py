@@ -1,7 +1,7 @@
 """After each of its batches leaves a kernel that spins on a stream of its own: stopping the process does not stop it."""
 
 import torch
-from kernelbench import clocks, runner
+from kernel_evaluator.candidate import clocks, runner
 
 honest = runner.batch_clock
 aside = None

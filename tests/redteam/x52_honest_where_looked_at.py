@@ -5,8 +5,8 @@ import sys
 import time
 
 import torch
-from kernelbench import runner
-from kernelbench.frames import Op, Reply
+from kernel_evaluator.candidate import runner
+from kernel_evaluator.candidate.frames import Op, Reply
 
 CERTAIN_ROUNDS = 5
 

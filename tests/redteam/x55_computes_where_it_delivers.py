@@ -5,9 +5,9 @@ import sys
 import time
 
 import torch
-from kernelbench import runner
-from kernelbench.frames import Op, Reply
-from kernelbench.outputs import claim
+from kernel_evaluator.candidate import runner
+from kernel_evaluator.candidate.frames import Op, Reply
+from kernel_evaluator.candidate.outputs import claim
 
 
 def serving():

@@ -1,0 +1,92 @@
+"""The benchmark epoch: all of the remote image that can change a time, pinned in one place, and its price.
+
+A new epoch is a new image with new baselines: bump EPOCH whenever a pinned line below changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EPOCH = "2026.11"
+
+BASE_IMAGE = "nvidia/cuda:13.0.1-devel-ubuntu24.04"
+PYTHON = "3.12"
+UV = "0.13.9"
+SYSTEM_PACKAGES = ("g++-13", "git")
+PACKAGES = (
+    "torch==2.13.0",
+    "triton==3.7.1",
+    "numpy==2.4.6",
+    "ninja==1.13.2",
+    "einops==0.8.2",
+    "transformers==5.23.0",
+    "nvidia-cutlass-dsl[cu13]==4.8.1",
+    "tilelang==0.1.15",
+)
+GPU = "H100"
+
+MAX_GPUS = 10
+"""Containers with a GPU at once."""
+MAX_BUILDERS = 32
+"""Containers that compile at once."""
+KERNELS_PER_CALL = 8
+"""Kernels of one submission that share a container: its start is paid once, a lost one costs these."""
+ROUNDS = 3
+"""How often a kernel is sent before it is an infrastructure error; alone from the second time on."""
+
+JUDGE_CORES = (8.0, 16.0)
+JUDGE_GIB = (32, 96)
+BUILD_CORES = (4.0, 8.0)
+BUILD_GIB = (8, 24)
+"""What a container has at least, and what it may take: processor cores, and memory in GiB."""
+
+LOOK_S = 5.0
+"""Seconds between two looks at what an evaluation costs."""
+ENDING_S = 30.0
+"""Seconds that containers may go on after they were told to stop. Guessed high."""
+MAX_USD = 60.0
+"""What an evaluation may cost where nobody says otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """Dollars for a second of one GPU, one core and one GiB, with the day they were looked up and where."""
+
+    usd_per_second: float
+    usd_per_core_second: float
+    usd_per_gib_second: float
+    as_of: str
+    source: str
+
+
+_PRICES = {
+    ("modal", "H100"): Price(
+        usd_per_second=0.001097,
+        usd_per_core_second=0.0000131,
+        usd_per_gib_second=0.00000222,
+        as_of="2026-11-21",
+        source="https://modal.com/pricing",
+    ),
+}
+
+
+def price_of(engine: str, gpu: str) -> Price | None:
+    """Give the prices on an engine; None where nobody sends a bill."""
+    return _PRICES.get((engine, gpu))
+
+
+def judging_usd_per_second(price: Price) -> float:
+    """The most that a second of a container that judges can cost: all the cores and memory it may take."""
+    host = JUDGE_CORES[1] * price.usd_per_core_second + JUDGE_GIB[1] * price.usd_per_gib_second
+    return price.usd_per_second + host
+
+
+def building_usd_per_second(price: Price) -> float:
+    """The most that a second of a container that compiles can cost."""
+    return BUILD_CORES[1] * price.usd_per_core_second + BUILD_GIB[1] * price.usd_per_gib_second
+
+
+def most_usd_between_looks(price: Price) -> float:
+    """The most that can be spent from one look until all containers have ended, with all of them busy."""
+    a_second = MAX_GPUS * judging_usd_per_second(price) + MAX_BUILDERS * building_usd_per_second(price)
+    return a_second * (LOOK_S + ENDING_S)

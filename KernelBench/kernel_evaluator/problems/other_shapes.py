@@ -1,0 +1,73 @@
+"""A problem at other sizes that its model does not know of: other batches, lengths, widths, odd ones.
+
+Executes the problem's source, trusted as the oracle's own, where no tensor takes memory.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from kernel_evaluator import secret_draws
+from kernel_evaluator.problems.inputs import InputLeaf, InputSource, load_module
+from kernel_evaluator.problems.problem_set import Problem
+
+_MISFITS = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, ArithmeticError)
+
+
+def other_shapes(problem: Problem) -> Iterator[tuple[str, Problem]]:
+    """Give the problem with inputs of other shapes for the same model: all that may change at once, then one.
+
+    Sizes are drawn: odd ones, smaller than the graded. None where every size is the model's as well.
+    """
+    graded = _seen(problem)
+    if graded is None:
+        return
+    drawn = {name: _odd_below(value) for name, value in _sizes(problem).items() if value > 1}
+    free = {name: size for name, size in drawn.items() if _fits(_with(problem, {name: size}), graded)}
+    if not free:
+        return
+    name = secret_draws.one(sorted(free))
+    tries = [free, {name: free[name]}] if len(free) > 1 else [free]
+    for sizes in tries:
+        other = _with(problem, sizes)
+        if _fits(other, graded):
+            yield ", ".join(f"{name} = {size}" for name, size in sizes.items()), other
+
+
+def _sizes(problem: Problem) -> dict[str, int]:
+    """The whole numbers that the source sets at its top, as they are at the problem's size."""
+    names = {
+        target.id
+        for statement in ast.parse(problem.source).body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    values = vars(load_module(problem))
+    return {name: values[name] for name in sorted(names) if type(values.get(name)) is int}
+
+
+def _odd_below(size: int) -> int:
+    return secret_draws.one(range(max(1, size // 2), size)) | 1 if size > 2 else 1
+
+
+def _with(problem: Problem, sizes: dict[str, int]) -> Problem:
+    return replace(problem, overrides={**problem.overrides, **sizes})
+
+
+def _seen(problem: Problem) -> tuple[str, list[InputLeaf]] | None:
+    """What the model is built with, and the shapes of its inputs; None where they cannot be had."""
+    try:
+        source = InputSource(problem, "meta", torch.float32)
+        return source.init_arguments(), source.leaves
+    except _MISFITS:
+        return None
+
+
+def _fits(other: Problem, graded: tuple[str, list[InputLeaf]]) -> bool:
+    seen = _seen(other)
+    return seen is not None and seen[0] == graded[0] and seen[1] != graded[1]

@@ -1,0 +1,192 @@
+"""Which problems does a trivial answer satisfy, under the evaluator's own inputs and tolerances?
+
+Where a null answer gets through on upstream's inputs, the panel and other weights are tried. Where it gets
+through all of them, the problem cannot be ranked. Runs references only; never sees a submission.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernel_evaluator.numerics import compare
+from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.proofs.examination import Examination
+from kernel_evaluator.proofs.null_answers import NULL_ANSWERS, Scene
+from kernel_evaluator.records.places import PROBLEM_SET
+
+CERTIFICATES = PROBLEM_SET / "certificates.json"
+PLAIN_SEEDS = (101, 202, 303)
+CURES = {"upstream": "a tolerance relative to the output"}
+_SAMPLE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """Whether a problem can be ranked in a precision, and which trivial answers say so."""
+
+    ranked: bool
+    evidence: str = ""
+    cured_by: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """Null answers that satisfy upstream's inputs, each with what tells it apart; empty where nothing."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the fields that say something."""
+        values = {"ranked": self.ranked, "evidence": self.evidence, "cured_by": self.cured_by}
+        return {name: value for name, value in values.items() if value != ""}
+
+
+class Certification:
+    """The trial of every null answer against one problem in one precision on one device."""
+
+    def __init__(self, problem: Problem, device: str, precision: str) -> None:
+        self.exam = Examination(problem, device, precision)
+
+    def certify(self) -> Certificate:
+        """Try every null answer; look for something that tells those apart that get through."""
+        alive = dict.fromkeys(NULL_ANSWERS, "")
+        for seed in PLAIN_SEEDS[1:]:
+            alive = dict.fromkeys(self._surviving("plain", seed, alive), "")
+        if not alive:
+            return Certificate(ranked=True)
+        answers = self._told_apart(list(alive))
+        unseen = [name for name, teller in answers.items() if not teller]
+        cure = ", ".join(sorted({CURES.get(teller, teller) for teller in answers.values() if teller}))
+        evidence = f"{_listed(alive)} within the tolerance of upstream's inputs, seeds {PLAIN_SEEDS[1:]}"
+        if unseen:
+            evidence += f"; {_listed(unseen)} on every other distribution and with other weights as well"
+        return Certificate(ranked=not unseen, evidence=evidence, cured_by=cure, answers=answers)
+
+    def _told_apart(self, names: list[str]) -> dict[str, str]:
+        """What tells each null answer from the reference first; empty text where nothing does."""
+        answers = dict.fromkeys(names, "")
+        alive = names
+        for distribution in self.exam.source.distributions():
+            alive = self._note(answers, alive, distribution, distribution)
+        if alive and self.exam.model.state_dict():
+            self.exam.model = self.exam.build("affine")
+            self._note(answers, alive, "upstream", "other weights")
+        return answers
+
+    def _note(self, answers: dict[str, str], alive: list[str], distribution: str, teller: str) -> list[str]:
+        surviving = self._surviving(distribution, PLAIN_SEEDS[0], alive) if alive else []
+        answers.update({name: teller for name in alive if name not in surviving})
+        return surviving
+
+    def _surviving(self, distribution: str, seed: int, names: Iterable[str]) -> list[str]:
+        """The null answers among `names` that pass on one draw; all of them where the draw says nothing."""
+        earlier_inputs = self.exam.draw(seed + 1, distribution)
+        earlier = self.exam.run(earlier_inputs, seed + 1)
+        inputs = self.exam.draw(seed, distribution)
+        expected = self.exam.run(inputs, seed)
+        if distribution not in ("plain", "upstream") and any(map(compare.has_non_finite, expected)):
+            return list(names)
+        tolerances = self.exam.tolerances(distribution, seed, inputs, expected)
+        return [
+            name
+            for name in names
+            if all(
+                self._passes(
+                    name,
+                    _scene(self.exam, leaf, earlier_inputs, earlier, inputs, expected),
+                    tolerances[leaf],
+                )
+                for leaf in range(len(expected))
+            )
+        ]
+
+    def _passes(self, name: str, scene: Scene, tolerance: compare.Tolerance | None) -> bool:
+        answer = NULL_ANSWERS[name](scene)
+        if answer is None or answer.shape != scene.expected.shape:
+            return False
+        if tolerance is None:
+            return True
+        if answer.is_contiguous() and scene.expected.is_contiguous():  # most fail early, and then cost little
+            first, given = scene.expected.view(-1)[:_SAMPLE], answer.view(-1)[:_SAMPLE]
+            if not compare.compare(first, given, tolerance).passes:
+                return False
+        return compare.compare(scene.expected, answer, tolerance).passes
+
+
+def _scene(
+    of: Examination,
+    leaf: int,
+    earlier_inputs: list[Any],
+    earlier: list[torch.Tensor],
+    inputs: list[Any],
+    expected: list[torch.Tensor],
+) -> Scene:
+    def part() -> torch.Tensor | None:
+        return of.run_part(inputs, leaf, PLAIN_SEEDS[0]) if expected[leaf].numel() <= 1 else None
+
+    return Scene(
+        earlier_inputs=earlier_inputs,
+        earlier=earlier[leaf],
+        inputs=inputs,
+        expected=expected[leaf],
+        part=part,
+    )
+
+
+def certify(
+    problems: Iterable[Problem],
+    device: str,
+    precisions: Iterable[str],
+    known: dict[str, Any],
+    limit_s: float = float("inf"),
+) -> Iterator[tuple[str, str, Certificate | str]]:
+    """Certify problem after problem; give key, precision and certificate, or the reference's error as text.
+
+    What `known` holds (from `read`) is left out. Stops between problems when the time is up.
+    """
+    deadline = time.monotonic() + limit_s
+    chosen = list(precisions)
+    for problem in problems:
+        key = f"{problem.level}_{problem.problem_id}"
+        for precision in chosen:
+            if precision in known.get(key, {}).get("precisions", {}):
+                continue
+            if time.monotonic() > deadline:
+                return
+            try:
+                yield key, precision, Certification(problem, device, precision).certify()
+            except (RuntimeError, NotImplementedError, ImportError, TypeError, ValueError) as error:
+                yield key, precision, f"{type(error).__name__}: {str(error)[:300]}"
+            if device == "cuda":
+                torch.cuda.empty_cache()
+
+
+def entry(precisions: Mapping[str, Certificate | str]) -> dict[str, Any]:
+    """One problem's entry: what holds for fp32, the ranked precision, with every precision beside it."""
+    shown = {
+        name: found.to_json() if isinstance(found, Certificate) else {"ranked": False, "evidence": found}
+        for name, found in precisions.items()
+    }
+    return {**shown.get("fp32", next(iter(shown.values()))), "precisions": shown}
+
+
+def read(path: Path = CERTIFICATES) -> dict[str, Any]:
+    """Read the entries of a file of certificates; empty where there is none."""
+    if not path.exists():
+        return {}
+    problems: dict[str, Any] = json.loads(path.read_text("utf-8"))["problems"]
+    return problems
+
+
+def write(path: Path, source: Mapping[str, Any], problems: Mapping[str, Any]) -> None:
+    """Write a file of certificates, the problems in their order."""
+    ordered = dict(sorted(problems.items(), key=lambda item: tuple(map(int, item[0].split("_")))))
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(json.dumps({"source": dict(source), "problems": ordered}, indent=1) + "\n", "utf-8")
+    temporary.replace(path)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

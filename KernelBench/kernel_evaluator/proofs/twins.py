@@ -1,0 +1,244 @@
+"""Shortcut twins: a reference made cheaper in the ways in which a kernel would cheat.
+
+A twin is a function of a scene: it gives outputs as the reference does, or None where it cannot be made.
+What needs no run of the reference is a null answer. Runs references only; never sees a submission.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from kernel_evaluator.proofs import null_answers
+
+LOW_PRECISIONS = {"tf32": 13, "bf16": 16}
+"""So many of the 23 bits of a float32's fraction are rounded away."""
+
+SKIPPED = 64
+"""One in so many elements of the inputs is left out."""
+
+STRIDE = 8
+"""One in so many elements is read, for itself and for its neighbours."""
+
+STEPS_TRIED, STEPS_KEPT = 8, 2
+"""So many steps of a forward are left out in turn; those whose absence shows least are twins."""
+
+HALF = "half arithmetic"
+STEP = "step"
+"""How the name of a twin begins that leaves out a step."""
+
+_MISSHAPEN = (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError)
+_LEAST = 8
+
+Outputs = list[torch.Tensor]
+Run = Callable[[torch.nn.Module, list[Any]], Outputs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One draw: the model, its inputs and what it gives; another draw from before; how a model is run."""
+
+    model: torch.nn.Module
+    run: Run
+    inputs: list[Any]
+    expected: Outputs
+    earlier_inputs: list[Any]
+    earlier: Outputs
+    run_part: Callable[[int], torch.Tensor | None]
+
+
+Twin = Callable[[Scene], Outputs | None]
+
+
+def twins_of(scene: Scene, low: torch.dtype) -> dict[str, Twin]:
+    """Give the twins of a problem by name; `scene` is one usual draw of it, `low` half precision there."""
+    found: dict[str, Twin] = {}
+    models: dict[str, torch.nn.Module] = {}
+    for name in ("tf32", "fp16", "bf16"):
+        found[name] = partial(_rounded_twin, how=partial(_rounded, to=name), models=models, name=name)
+    found[HALF] = partial(_half_arithmetic, dtype=low)
+    found["one in 64 left out"] = partial(_on_other_inputs, how=_skip)
+    found["one in 8 read"] = partial(_on_other_inputs, how=_stride)
+    for axis in (0, -2, -1):
+        found[f"half of axis {axis}"] = partial(_on_other_inputs, how=partial(_half, axis=axis))
+    for step in _least_steps(scene):
+        found[f"{STEP} {step} left out"] = partial(_without_step, step=step)
+    found["earlier output for half the batch"] = _half_earlier
+    for name, answer in null_answers.NULL_ANSWERS.items():
+        found[name] = partial(_null, answer=answer)
+    return found
+
+
+def may_do_nothing(name: str) -> bool:
+    """Whether a twin may be the reference itself: what it leaves out may have no effect on any input."""
+    return name.startswith(STEP) or name == HALF
+
+
+def attempt(twin: Twin, scene: Scene) -> Outputs | None:
+    """What a twin gives; None where it cannot be made, or gives something of another form."""
+    try:
+        given = twin(scene)
+    except _MISSHAPEN:
+        return None
+    if given is None or len(given) != len(scene.expected):
+        return None
+    is_alike = all(
+        one.shape == other.shape and one.dtype == other.dtype
+        for one, other in zip(given, scene.expected, strict=True)
+    )
+    return given if is_alike else None
+
+
+def _rounded_twin(
+    scene: Scene, *, how: Callable[[Any], Any], models: dict[str, torch.nn.Module], name: str
+) -> Outputs:
+    if name not in models:
+        models[name] = copy.deepcopy(scene.model)
+        with torch.no_grad():
+            for parameter in models[name].parameters():
+                parameter.copy_(how(parameter))
+    return scene.run(models[name], [how(value) for value in scene.inputs])
+
+
+def _rounded(value: Any, *, to: str) -> Any:
+    """A float32 tensor with fewer digits, rounded to the nearest; anything else as it is."""
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+        return value
+    if to == "fp16":
+        return value.half().float()
+    bits = LOW_PRECISIONS[to]
+    whole = value.contiguous().view(torch.int32)
+    odd = (whole >> bits) & 1
+    return (odd.add_(whole).add_((1 << (bits - 1)) - 1) & ~((1 << bits) - 1)).view(torch.float32)
+
+
+def _half_arithmetic(scene: Scene, *, dtype: torch.dtype) -> Outputs:
+    kind = scene.expected[0].device.type
+    with torch.autocast(kind, dtype=dtype):
+        given = scene.run(scene.model, scene.inputs)
+    return [one.to(other.dtype) for one, other in zip(given, scene.expected, strict=True)]
+
+
+def _on_other_inputs(scene: Scene, *, how: Callable[[torch.Tensor], torch.Tensor]) -> Outputs | None:
+    inputs = [
+        how(value) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+        for value in scene.inputs
+    ]
+    if all(one is other for one, other in zip(inputs, scene.inputs, strict=True)):
+        return None
+    return scene.run(scene.model, inputs)
+
+
+def _skip(value: torch.Tensor) -> torch.Tensor:
+    if value.numel() < SKIPPED:
+        return value
+    drawn = torch.Generator(value.device).manual_seed(value.numel())
+    kept = torch.rand(value.shape, generator=drawn, device=value.device) >= 1 / SKIPPED
+    return value * kept
+
+
+def _stride(value: torch.Tensor) -> torch.Tensor:
+    if value.numel() < SKIPPED:
+        return value
+    flat = value.reshape(-1).clone()
+    whole = flat[: flat.numel() // STRIDE * STRIDE].view(-1, STRIDE)
+    whole.copy_(whole[:, :1].clone().expand_as(whole))
+    return flat.view(value.shape)
+
+
+def _half(value: torch.Tensor, *, axis: int) -> torch.Tensor:
+    if value.dim() <= (axis if axis >= 0 else -axis - 1) or value.numel() < SKIPPED:
+        return value
+    size = value.shape[axis]
+    if size < _LEAST:
+        return value
+    given = value.clone()
+    given.narrow(axis, size - size // 2, size // 2).copy_(value.narrow(axis, 0, size // 2))
+    return given
+
+
+def _half_earlier(scene: Scene) -> Outputs | None:
+    if any(one.dim() == 0 or len(one) < 2 for one in scene.expected):
+        return None
+    pairs = zip(scene.expected, scene.earlier, strict=True)
+    return [torch.cat([right[: len(right) // 2], then[len(right) // 2 :]]) for right, then in pairs]
+
+
+def _null(scene: Scene, *, answer: Callable[[null_answers.Scene], torch.Tensor | None]) -> Outputs | None:
+    given = []
+    for at, (right, then) in enumerate(zip(scene.expected, scene.earlier, strict=True)):
+        found = answer(
+            null_answers.Scene(
+                earlier_inputs=scene.earlier_inputs,
+                earlier=then,
+                inputs=scene.inputs,
+                expected=right,
+                part=partial(scene.run_part, at),
+            )
+        )
+        if found is None:
+            return None
+        given.append(found)
+    return given
+
+
+class _Steps(TorchFunctionMode):
+    """Counts the steps of a forward that give a tensor like the one they take, and leaves one out."""
+
+    def __init__(self, left_out: int = -1) -> None:
+        super().__init__()
+        self.left_out, self.count = left_out, 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        value = func(*args, **(kwargs or {}))
+        taken = next((each for each in args if isinstance(each, torch.Tensor)), None)
+        if taken is None or not isinstance(value, torch.Tensor) or value is taken:
+            return value
+        if (value.shape, value.dtype) != (taken.shape, taken.dtype) or not value.is_floating_point():
+            return value
+        self.count += 1
+        return taken if self.count - 1 == self.left_out else value
+
+
+def _without_step(scene: Scene, *, step: int) -> Outputs:
+    return scene.run(_Stepping(scene.model, _Steps(step)), scene.inputs)
+
+
+class _Stepping(torch.nn.Module):
+    """A model within a mode."""
+
+    def __init__(self, model: torch.nn.Module, steps: _Steps) -> None:
+        super().__init__()
+        self.model, self.steps = model, steps
+
+    def forward(self, *inputs: Any) -> Any:
+        with self.steps:
+            return self.model(*inputs)
+
+
+def _least_steps(scene: Scene) -> list[int]:
+    """The steps whose absence shows least on a draw, though it may show on others."""
+    counter = _Steps()
+    scene.run(_Stepping(scene.model, counter), scene.inputs)
+    effects = []
+    for step in _spread(counter.count):
+        given = attempt(partial(_without_step, step=step), scene)
+        if given is not None:
+            effects.append((_effect(scene.expected, given), step))
+    return [step for _, step in sorted(effects)[:STEPS_KEPT]]
+
+
+def _spread(count: int) -> Iterator[int]:
+    tried = min(count, STEPS_TRIED)
+    yield from (at * count // tried for at in range(tried))
+
+
+def _effect(expected: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> float:
+    pairs = zip(expected, given, strict=True)
+    return sum(float((one - other).abs().mean(dtype=torch.float64)) for one, other in pairs if one.numel())

@@ -1,0 +1,258 @@
+"""The stand on which one problem is judged: its reference in a process, and what both sides are given.
+
+Kept as long as kernels of the same problem come, so that the reference is loaded and warmed once.
+Everything here is the oracle's; the candidate sees its own buffers and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernel_evaluator import secret_draws
+from kernel_evaluator.candidate.frames import Op, Reply
+from kernel_evaluator.candidate.processes import RunnerProcess
+from kernel_evaluator.candidate.runner import PRECISIONS
+from kernel_evaluator.numerics import compare
+from kernel_evaluator.problems.deciding import deal_for
+from kernel_evaluator.problems.inputs import InputSource
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.stand.buffers import Buffers
+from kernel_evaluator.stand.cores import LaunchCore
+from kernel_evaluator.stand.device import Device
+from kernel_evaluator.stand.input_sets import InputSets
+from kernel_evaluator.stand.output_slots import OutputSlots
+from kernel_evaluator.stand.rounding import Rounding
+from kernel_evaluator.stand.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side
+from kernel_evaluator.stand.weights import Weights
+
+DEAL_MS = {"cuda": 8.0, "cpu": 20.0}
+"""How long the calls of a deal should take on each side: so long that message round trips do not matter."""
+
+MAX_SETS = 256
+SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
+"""Inputs and outputs of a deal take at most this much on each side; a deal of one call may take more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manners:
+    """What the reference does besides computing: to its inputs, with their memory, with random numbers."""
+
+    mutates: bool
+    aliases: bool
+    is_random: bool
+
+
+class Stand:
+    """A problem ready to be judged. Raises ReferenceFailed where its reference does not run."""
+
+    def __init__(
+        self, problem: Problem, settings: Settings, reference: RunnerProcess, *, fallback: bool
+    ) -> None:
+        self.problem, self.settings = problem, settings
+        self.device = Device(settings.device)
+        self.reference = Side(process=reference, buffers={}, trusted=True)
+        self.core = LaunchCore(settings.device, self.reference)
+        self.rounding = Rounding(self, compare.TOLERANCES[settings.precision])
+        self.calls, self.alone_ms = 1, 0.0
+        self._mute: set[str] = set()
+        self._buffers = Buffers(self.reference, settings.device, fallback=fallback)
+        try:
+            self._prepare()
+        except (ReferenceFailed, torch.cuda.OutOfMemoryError):
+            self._give_back()
+            raise
+
+    def _prepare(self) -> None:
+        """Load the reference, and see what it gives and how it behaves."""
+        self.ask_reference(Op.LOAD, source=self.problem.sized_source, class_name="Model")
+        precision = self.settings.precision
+        self.source = InputSource(self.problem, self.settings.device, PRECISIONS[precision])
+        self.deal = deal_for(self.problem, self.source.distributions())
+        self.inputs = InputSets(self.source.leaves, self._buffers, self.device)
+        self.weights = Weights(self.source.init_arguments(), precision, self._buffers, self.device)
+        self.build_reference()
+        self.ask_reference(Op.INPUTS, sets=self.inputs.said())
+        seed = secret_draws.seed()
+        # Signed inputs show what happens to inputs in place; upstream's are often left as they are.
+        telling = "signed" if "signed" in self.source.distributions() else "upstream"
+        self.inputs.put(0, lambda: self.source.draw(seed, telling))
+        self.reference.buffers["inputs"].publish()
+        self.device.settle()
+        reply = self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
+        self.outputs = OutputSlots(reply.leaves, reply.text, self._buffers, self.device)
+        self.manners = self._learn_manners(seed, mutates=self.inputs.differ(0))
+
+    def _learn_manners(self, seed: int, *, mutates: bool) -> Manners:
+        """Whether its outputs change when its inputs' memory does, and with the seed of a call."""
+        if mutates:  # what it draws cannot be told from what it changes
+            return Manners(mutates=True, aliases=True, is_random=True)
+        expected = [tensor.clone() for tensor in self.expect(0, seed)]
+        is_random = self.worst(expected, self.expect(0, secret_draws.seed()), "plain") > 1.0
+        self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
+        self.reference.buffers["inputs"].tensor.fill_(0xFF)
+        self.device.settle()
+        self.reference.deliver([0], [self.outputs.slot(0)], REFERENCE_TIMEOUT_S)
+        aliases = self.worst(expected, self.outputs.read(self.reference), "plain") > 1.0
+        return Manners(mutates=False, aliases=aliases, is_random=is_random)
+
+    def ask_reference(self, op: Op, **facts: Any) -> Reply:
+        """Ask the reference's process; its failures are ours."""
+        return self.reference.ask(op, REFERENCE_TIMEOUT_S, **facts)
+
+    def build_reference(
+        self, variant: str = "plain", drawn_on: str | None = None, seed: int | None = None
+    ) -> None:
+        """Build the reference's model with other weights; where and from which seed as before if left out."""
+        if variant != self.weights.variant:
+            self.rounding.forget()
+        weights = self.weights
+        weights.build(
+            self.reference,
+            variant,
+            drawn_on or weights.drawn_on,
+            weights.seed if seed is None else seed,
+        )
+
+    def note_pace(self, alone_ms: float) -> None:
+        """Note how many milliseconds a call of the reference takes alone."""
+        self.alone_ms = alone_ms
+
+    def fill_deal(self) -> None:
+        """Have as many input sets as fill a deal at the reference's pace."""
+        self.calls = self._calls_in_a_deal(self.alone_ms)
+        if self.calls > 1:
+            self.hold(self.calls)
+            for at in range(self.calls):
+                self.inputs.put(at, lambda: self.source.draw(secret_draws.seed()))
+
+    def calls_for(self, call_ms: float) -> int:
+        """So many calls as fill a deal, as far as memory for their inputs and outputs goes.
+
+        No more than now where the reference draws random numbers, since it must run every call that the
+        candidate runs, and where memory is copied through the host.
+        """
+        is_fixed = self.manners.is_random or self._buffers.is_fallback
+        return self.calls if is_fixed else self._calls_in_a_deal(call_ms)
+
+    def _calls_in_a_deal(self, call_ms: float) -> int:
+        kind = self.device.kind
+        wanted = math.ceil(DEAL_MS[kind] / max(call_ms, 1e-3))
+        a_set = self.inputs.nbytes + self.outputs.nbytes
+        limit = SETS_BYTES[kind]
+        if self.device.is_gpu:
+            limit = min(limit, torch.cuda.mem_get_info()[0] // 4)
+        affordable = max(1, limit // max(a_set, 1))
+        return min(wanted, affordable, MAX_SETS)
+
+    def hold(self, sets: int) -> bool:
+        """Have memory for so many input sets on both sides; say whether they lie elsewhere since."""
+        if sets <= self.inputs.count:
+            return False
+        self.inputs.hold(sets)
+        self.ask_reference(Op.INPUTS, sets=self.inputs.said())
+        return True
+
+    def expect(self, at: int, seed: int, *, strict: bool = False, exact: bool = False) -> list[torch.Tensor]:
+        """Run the reference on an input set; give views of its outputs, good until it runs again."""
+        self.reference.buffers["inputs"].publish()
+        self.device.settle()
+        self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict, exact=exact)
+        self.reference.deliver([0], [self.outputs.slot(0)], REFERENCE_TIMEOUT_S)
+        return self.outputs.read(self.reference)
+
+    def answer(
+        self, distribution: str, seed: int, *, strict: bool = False, exact: bool = False, nudge: bool = False
+    ) -> list[torch.Tensor]:
+        """Run the reference on inputs drawn from a seed, in the first set's place; views as of `expect`."""
+        self.inputs.put(0, lambda: self.source.draw(seed, distribution, nudge=nudge))
+        return self.expect(0, seed, strict=strict, exact=exact)
+
+    def tolerance(self, expected: torch.Tensor, distribution: str) -> compare.Tolerance:
+        """The tolerance without rounding: KernelBench's in plain trials, relative to the output elsewhere."""
+        base = compare.TOLERANCES[self.settings.precision]
+        if distribution == "plain":
+            return compare.Tolerance(absolute=base, relative=base)
+        return compare.relative_tolerance(expected, base)
+
+    def worst(self, expected: list[torch.Tensor], found: list[torch.Tensor], distribution: str) -> float:
+        """The largest error over all outputs, as a share of the tolerance."""
+        pairs = zip(expected, found, strict=True)
+        return max(compare.compare(e, f, self.tolerance(e, distribution)).worst for e, f in pairs)
+
+    def says_nothing(self, distribution: str, expected: list[torch.Tensor] | None = None) -> bool:
+        """Whether a distribution was left out, or is from now on: the reference's outputs are not finite."""
+        is_other = distribution not in ("plain", "upstream")
+        if is_other and any(compare.has_non_finite(tensor) for tensor in expected or ()):
+            self._mute.add(distribution)
+        return distribution in self._mute
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Within this the stand may be moved to other inputs; later the reference has its own again."""
+        own = self.source, self.inputs, self.outputs, self.rounding, self._mute
+        try:
+            yield
+        finally:
+            self.source, self.inputs, self.outputs, self.rounding, self._mute = own
+            self.inputs.hold(self.inputs.count)
+            self.ask_reference(Op.INPUTS, sets=self.inputs.said())
+            self._buffers.share("outputs", self.outputs.nbytes * self.outputs.count)
+
+    def move(self, side: Side, source: InputSource, timeout_s: float, *, swapped: bool) -> None:
+        """Take inputs of other shapes for the same model, or such that lie `swapped` in memory.
+
+        Raises ReferenceFailed where the reference does not take them.
+        """
+        self.source, self._mute = source, set()
+        self.inputs = InputSets(source.leaves, self._buffers, self.device, swapped=swapped)
+        self.rounding = Rounding(self, compare.TOLERANCES[self.settings.precision])
+        self.ask_reference(Op.INPUTS, sets=self.inputs.said())
+        self.inputs.put(0, lambda: source.draw(secret_draws.seed()))
+        self.reference.buffers["inputs"].publish()
+        self.device.settle()
+        reply = self.ask_reference(Op.CALL, at=0, seed=secret_draws.seed(), poison=0, strict=False)
+        self.outputs = OutputSlots(reply.leaves, reply.text, self._buffers, self.device)
+        side.hand_over("outputs", timeout_s)
+        self.inputs.show(side, timeout_s)
+
+    def admit(self, process: RunnerProcess, timeout_s: float) -> Side:
+        """Give a candidate's process its buffers."""
+        side = Side(process=process, buffers=self._buffers.candidate)
+        for name in side.buffers:
+            if name != "inputs":
+                side.hand_over(name, timeout_s)
+        self.inputs.show(side, timeout_s)
+        return side
+
+    def publish_inputs(self) -> None:
+        """Let both sides see what lies in their buffers for inputs."""
+        for buffers in (self._buffers.reference, self._buffers.candidate):
+            buffers["inputs"].publish()
+        self.device.settle()
+
+    def scramble(self, side: Side) -> None:
+        """Overwrite a side's inputs, unless the reference's outputs are their memory."""
+        if not self.manners.aliases:
+            self.inputs.scramble(side)
+
+    def survey(self) -> None:
+        """See what of the device is others', and how long writing takes, while no kernel is loaded."""
+        self.device.survey()
+        self.inputs.survey(self.calls)
+
+    def close(self) -> None:
+        """Give back the buffers; ending the reference's process is left to whoever started it."""
+        self.inputs.forget_all()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self._buffers.close()
+        if self.device.is_gpu:
+            torch.cuda.empty_cache()

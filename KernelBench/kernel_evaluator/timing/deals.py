@@ -1,0 +1,292 @@
+"""The paired measurement: fresh inputs, a batch of each side, and a look at what the timed calls gave.
+
+Both sides say what their own clock saw; the oracle's clock runs beside. Work put off until an output is asked
+for is charged where it shows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+
+from kernel_evaluator import secret_draws
+from kernel_evaluator.stand.batches import measure_anew, place_memory, run_timed
+from kernel_evaluator.stand.sides import Side
+from kernel_evaluator.stand.stand import Stand
+from kernel_evaluator.timing import pairing, placement, suspicions, timed_outputs
+from kernel_evaluator.timing.measurement import Measurement
+from kernel_evaluator.walls.sandbox import waited_seconds
+
+HALF_WIDTH = 0.005
+"""Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
+
+BUDGET_S = {"cuda": 0.5, "cpu": 2.0}
+PATIENCE_S = {"cuda": 3.0, "cpu": 2.8}
+LOOSE_HALF_WIDTH = 0.007
+"""After the budget this is good enough; what is looser still may take as long as patience lasts."""
+
+MIN_DEALS, MAX_DEALS = 4, 200
+DEALS_AT_FIRST, DEALS_A_PLACING = 2, 8
+"""So many deals are made in the same memory: until SOME_PLACINGS say that its place does not show, and later.
+
+Where it shows, and at the very first, memory is taken anew for each deal of several rounds.
+"""
+
+WHO_IS_PLACED = ((True, True), (True, False), (True, True), (False, True))
+"""Which of the two sides take their memory anew, in turns: two places that alternate meet in all ways."""
+
+SOME_PLACINGS, MANY_PLACINGS = 6, 16
+"""So often memory is taken anew to see whether its place shows; if it does, so that both meet the better."""
+
+FEW_ROUNDS, MANY_ROUNDS = 2, 6
+"""So often the sides take turns within a deal: seldom at first, more often once noise has shown."""
+
+LOOKED_AT = 0.5
+"""With this chance outputs of a round are looked at, once every distribution and the first rounds were."""
+
+DOUBTED_TIMES = 3
+"""So many times the rounds are made where the oracle's clock does not bear out the candidate's: by chance?
+
+These decide, once: to stop as soon as both agree would favour who claims too little.
+"""
+
+MUCH_FASTER = 2
+"""A candidate so many times as fast as the reference gets more calls a deal: few would say little of it."""
+
+TIMES_ALONE = 8
+LEAST_SHARED = 4
+"""In deals of fewer calls one cannot do the work of many."""
+
+OUT_OF_TIME_S = 5.0
+
+
+class Deck:
+    """The distributions that timed inputs are drawn from, by their shares, each call's for itself.
+
+    Of those that decide and on which no output was compared yet, `unseen`, there is one a round.
+    """
+
+    def __init__(self, shares: Mapping[str, float]) -> None:
+        self._shares = dict(shares)
+        equal = max(shares.values(), default=0.0)
+        self.seen: set[str] = set()
+        self._told = {name for name, share in shares.items() if share == equal}
+
+    @property
+    def unseen(self) -> set[str]:
+        """What is still to be looked at while timing goes on."""
+        return self._told - self.seen
+
+    def deal(self, calls: int) -> list[str]:
+        """Draw a distribution for each call of a round."""
+        names = secret_draws.weighed(self._shares, calls)
+        if self.unseen:
+            names[secret_draws.one(range(calls))] = secret_draws.one(sorted(self.unseen))
+        return names
+
+    def see(self, name: str) -> None:
+        """Note that an output on this distribution was compared."""
+        self.seen.add(name)
+
+    def drop(self, name: str) -> None:
+        """Deal a distribution no more that says nothing, unless there is no other."""
+        self.seen.add(name)
+        if len(self._shares) > 1:
+            self._shares.pop(name, None)
+
+
+def measure(
+    stand: Stand, side: Side, left_s: Callable[[], float], verify: timed_outputs.Verifier, deck: Deck
+) -> Measurement:
+    """Deal inputs until the interval is tight or the time is spent; `verify` raises on a wrong output."""
+    started = time.monotonic()
+    waited_s = waited_seconds(stand.reference.process.pid)
+    paused_s, ran_s = side.process.paused_s, side.process.ran_paused_s
+    found = _begin(stand, deck, stand.calls)
+    sides = secret_draws.in_any_order((stand.reference, side))
+    while found.deals < MAX_DEALS:
+        if _is_to_place(stand, found):
+            for each in itertools.compress(sides, WHO_IS_PLACED[found.placings % len(WHO_IS_PLACED)]):
+                with side.process.paused() if each.trusted else nullcontext():
+                    place_memory(stand, each, stand.calls if each.trusted else found.calls, left_s())
+            found.placings += 1
+        found.rounds += _deal(stand, side, left_s, verify, found, deck)
+        found.deals += 1
+        if found.deals == 1:  # the more calls, the better it shows how many there should be
+            calls = _calls_for(stand, found)
+            if calls >= MUCH_FASTER * found.calls:
+                found = _begin_again(stand, side, deck, calls, left_s())
+        if _is_enough(stand, found, deck, time.monotonic() - started, left_s()):
+            break
+    waited_s = waited_seconds(stand.reference.process.pid) - waited_s
+    worked_s = sum(r.reference_ms * r.calls for r in found.rounds) / 1e3
+    paused_s, ran_s = side.process.paused_s - paused_s, side.process.ran_paused_s - ran_s
+    found.paused_ms = pairing.noted(1e3 * paused_s), pairing.noted(1e3 * ran_s)
+    found.waited_share = waited_s / max(worked_s, 1e-9)
+    if found.calls >= LEAST_SHARED:
+        found.single_ms = _time_single(stand, side, found.calls, left_s)
+    suspicions.judge_all(found, stand.device.kind)
+    return found
+
+
+def hold_against_alone(stand: Stand, side: Side, found: Measurement) -> None:
+    """Hold the reference's times beside the candidate against those that it takes alone.
+
+    What looks slow is measured again, since the machine itself may have slowed or the reference's memory lie
+    badly. The candidate's process is ended for that: to stop it does not stop what it left on the device.
+    """
+    found.alone_ms = pairing.noted(stand.alone_ms)
+    if suspicions.is_slowed(found, stand.device.kind):
+        side.process.end()
+        found.alone_ms = pairing.noted(max(measure_anew(stand) for _ in range(TIMES_ALONE)))
+    suspicions.judge_all(found, stand.device.kind)
+
+
+def _time_single(stand: Stand, side: Side, calls: int, left_s: Callable[[], float]) -> tuple[float, float]:
+    """Milliseconds of a call alone: the candidate's by the oracle's clock, the reference's by its own."""
+
+    def alone(each: Side) -> tuple[float, float]:
+        return min(run_timed(stand, each, [secret_draws.one(range(calls))], 0, left_s()) for _ in range(3))
+
+    with side.process.paused():
+        wall_ms, claimed_ms = alone(stand.reference)
+    return pairing.noted(alone(side)[0] - (wall_ms - claimed_ms)), pairing.noted(claimed_ms)
+
+
+def _begin(stand: Stand, deck: Deck, calls: int) -> Measurement:
+    _refill(stand, deck.deal(calls))
+    believes = "clocks" in stand.settings.switched_off
+    return Measurement(calls=calls, reference_calls=stand.calls, believes=believes)
+
+
+def _begin_again(stand: Stand, side: Side, deck: Deck, calls: int, left_s: float) -> Measurement:
+    """Begin with more calls a deal, for which inputs may have to lie elsewhere."""
+    with side.process.paused():
+        is_moved = stand.hold(calls)
+        found = _begin(stand, deck, calls)
+        if is_moved:
+            stand.inputs.survey(calls)
+    if is_moved:
+        stand.inputs.show(side, left_s)
+    return found
+
+
+def _is_to_place(stand: Stand, found: Measurement) -> bool:
+    """Whether memory is taken anew before the next deal; on a CPU both sides keep what they have."""
+    if found.deals == 0 or not stand.device.is_gpu:
+        return found.deals == 0
+    is_open = found.deals < MIN_DEALS or (found.placings < MANY_PLACINGS and placement.shows(found.rounds))
+    if is_open:
+        return found.calls > 1 or found.deals % DEALS_AT_FIRST == 0
+    return found.deals % (DEALS_AT_FIRST if found.placings < SOME_PLACINGS else DEALS_A_PLACING) == 0
+
+
+def _calls_for(stand: Stand, found: Measurement) -> int:
+    """How many calls a deal the candidate should have, by the slower of its own clock and the oracle's."""
+    candidate_ms = max(found.claimed_ms, found.oracle_ms)
+    if candidate_ms * MUCH_FASTER > found.rounds[0].reference_ms:
+        return found.calls
+    return stand.calls_for(candidate_ms)
+
+
+def _is_enough(stand: Stand, found: Measurement, deck: Deck, spent_s: float, left_s: float) -> bool:
+    budget_s = BUDGET_S[stand.device.kind]
+    if found.deals < MIN_DEALS or len(found.rounds) < pairing.MIN_ROUNDS:
+        return False
+    if left_s < OUT_OF_TIME_S or spent_s > PATIENCE_S[stand.device.kind]:
+        return True
+    says_nothing = min(r.candidate_ms for r in found.rounds) <= 0
+    half_width = LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH
+    found.is_tight = not says_nothing and pairing.is_tight(found.counted, half_width)
+    if (deck.unseen and spent_s < budget_s) or _place_is_open(found.rounds, found.placings):
+        return False
+    if says_nothing:
+        return spent_s > budget_s
+    if not found.is_tight:
+        return False
+    if not found.rounds_wanted and found.is_stretched:
+        found.rounds_wanted = DOUBTED_TIMES * len(found.rounds)
+    return len(found.rounds) >= found.rounds_wanted
+
+
+def _place_is_open(rounds: Sequence[pairing.Round], placings: int) -> bool:
+    """Whether the place of memory decides, and more must be seen of it."""
+    if placings < MANY_PLACINGS and placement.shows(rounds):
+        return True
+    return placement.lack_looks(placement.well_placed(rounds), rounds)
+
+
+def _deal(
+    stand: Stand,
+    side: Side,
+    left_s: Callable[[], float],
+    verify: timed_outputs.Verifier,
+    found: Measurement,
+    deck: Deck,
+) -> list[pairing.Round]:
+    """Fresh inputs for some rounds: on a part of them first one side, then the other; the next the other way.
+
+    After which rounds outputs are looked at a coin says for each, so that no call is safe to leave out and no
+    look tells of another; after all as long as a distribution was not seen, or too few looks say little.
+    """
+    seed = secret_draws.seed()
+    count = FEW_ROUNDS if found.deals < MIN_DEALS else max(FEW_ROUNDS, min(MANY_ROUNDS, stand.calls))
+    parts = [pairing.Part(*dealt) for dealt in secret_draws.dealt(found.calls, stand.calls, count)]
+    if found.deals % 2 == 0:
+        secret_draws.shuffle(found.order)
+    pair = [stand.reference if is_trusted else side for is_trusted in found.order]
+    found.order.reverse()
+    looks = sum(r.look is not None for r in placement.well_placed(found.rounds)) if found.rounds else 0
+    sees_all = bool(deck.unseen) or len(parts) == 1 or looks < pairing.MIN_ROUNDS
+    looked_at = [sees_all or secret_draws.happens(LOOKED_AT) for _ in parts]
+    names = [""] * found.calls
+    for part in parts:
+        for at, name in zip(part.candidate, deck.deal(len(part.candidate)), strict=True):
+            names[at] = name
+    drawn = _refill(stand, names)
+    rounds = []
+    for part, is_looked_at in zip(parts, looked_at, strict=True):
+        kept: list[timed_outputs.Kept] = []
+        spent = {}
+        for each in pair:
+            order = part.reference if each.trusted else part.candidate
+            if not found.is_tight:
+                stand.core.renew(side)
+            with side.process.paused() if each.trusted else nullcontext():
+                spent[each.trusted] = run_timed(stand, each, order, seed, left_s(), written=part.candidate)
+            if not each.trusted:
+                claimed_ms = spent[False][1] / len(part.candidate)
+                chosen = (
+                    timed_outputs.choose(stand, part, drawn, claimed_ms, deck.unseen) if is_looked_at else []
+                )
+                kept = timed_outputs.collect(stand, side, part, chosen, left_s)
+        look = None
+        if kept:
+            with side.process.paused():
+                look = timed_outputs.verify(stand, part, drawn, kept, verify)
+        rounds.append(
+            pairing.round_of(
+                part,
+                spent[True],
+                spent[False],
+                bias_ms=stand.inputs.writing_bias_ms,
+                reference_first=pair[0].trusted,
+                placing=found.placings,
+                look=look,
+            )
+        )
+        pair.reverse()
+    return rounds
+
+
+def _refill(stand: Stand, distributions: Sequence[str]) -> list[tuple[int, str]]:
+    """Fresh inputs for every set, not yet shown to anybody; give each one's seed and distribution."""
+    drawn = [(secret_draws.seed(), distribution) for distribution in distributions]
+    for at, (seed, distribution) in enumerate(drawn):
+        stand.inputs.put(at, partial(stand.source.draw, seed, distribution), secretly=True)
+    for at in range(len(drawn), stand.inputs.count):
+        stand.inputs.forget(at)  # of a kernel that made more calls
+    return drawn

@@ -1,0 +1,172 @@
+"""Which rounds of a measurement count where the place of memory decides how fast a kernel runs.
+
+Pure functions over rounds; no clock, no device.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from kernel_evaluator.timing.pairing import MIN_ROUNDS, Round
+
+APART_SHARE = 0.015
+"""Two placings are apart by more than this share, beyond what rounds scatter by within one."""
+
+SCATTER_OF = 0.75
+"""So many of the rounds stay within what is taken for their scatter.
+
+Launched from a busy processor core some scatter widely while half do not, for as long as a placing lasts.
+"""
+
+LEVEL_TIMES, STEADY, BUSY_TIMES = 3, 0.02, 10
+"""Draws may differ by so many times the scatter over the root of their rounds: levels are no better known.
+
+And by so many times what the scatter is beyond STEADY: then launches come from processor cores that are slow
+for a while, and such a while looks like a place, after many rounds no less so than after few.
+"""
+
+BLURRED_TIMES = 3
+"""The ratio's scatter counts no further than so many times the reference's, whose times are trusted."""
+
+STRAYS = 8
+"""Of so many placings one may stray to either side: a core that was slow for a while is no place."""
+
+
+def at_best(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds that count, with the reference's times as they are where its memory lies well.
+
+    Where large blocks lie gives some kernels two speeds, for as long as they lie there. Where the ratio shows
+    that, rounds count in which the candidate's memory lay well; all do where too few of those were looked at.
+    """
+    counted = well_placed(rounds)
+    if not _lie_apart(rounds) or lack_looks(counted, rounds):
+        return list(rounds)
+    levels = _levels(rounds, _reference_ms)
+    well = _well(levels, _leeway(rounds, _reference_ms))
+    best = statistics.median(levels[placing] for placing in well)
+    share = {placing: 1.0 if placing in well else best / level for placing, level in levels.items()}
+    everywhere = statistics.median(r.reference_ms * share[r.placing] for r in rounds)
+    where_counted = statistics.median(r.reference_ms * share[r.placing] for r in counted)
+    most = min(1.0, everywhere / where_counted)  # a candidate must not choose where the reference was slow
+    return [replace(r, reference_ms=r.reference_ms * share[r.placing] * most) for r in counted]
+
+
+def well_placed(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds in which the candidate's memory lay well, whether they were looked at or not."""
+    if not _lie_apart(rounds):
+        return list(rounds)
+    ours = _candidate_ms(rounds)
+    well = _well(_levels(rounds, ours), max(_leeway(rounds, ours), _leeway(rounds, _reference_ms)))
+    return [r for r in rounds if r.placing in well]
+
+
+def shows(rounds: Sequence[Round]) -> bool:
+    """Whether the place of memory shows in the times of a side by its own clock, be it in one placing."""
+    for side in (_reference_ms, _own_ms(rounds)):
+        levels = _levels(rounds, side).values()
+        if max(levels) > _near(min(levels), _leeway(rounds, side)):
+            return True
+    return False
+
+
+def lack_looks(counted: Sequence[Round], rounds: Sequence[Round]) -> bool:
+    """Whether rounds were left out, and those left were not looked at often enough to stand alone."""
+    return len(counted) < len(rounds) and sum(r.look is not None for r in counted) < MIN_ROUNDS
+
+
+def _lie_apart(rounds: Sequence[Round]) -> bool:
+    """Whether the ratio changes with the placings, far beyond what it scatters within one.
+
+    Its scatter counts as far as the reference's own bears it out: the candidate's times are its word.
+    """
+    ours = _candidate_ms(rounds)
+
+    def ratio(r: Round) -> float:
+        return r.reference_ms / ours(r)
+
+    leeway = min(_leeway(rounds, ratio), BLURRED_TIMES * _leeway(rounds, _reference_ms))
+    return _are_apart(_levels(rounds, ratio), leeway)
+
+
+def _are_apart(levels: Mapping[int, float], leeway: float) -> bool:
+    """Whether levels differ by more than the leeway, and not only those of a few that may be strays."""
+    ordered = sorted(levels.values())
+    return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], leeway)
+
+
+def _by_placing(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, list[float]]:
+    """The values in each placing."""
+    values: dict[int, list[float]] = {}
+    for r in rounds:
+        values.setdefault(r.placing, []).append(value(r))
+    return values
+
+
+def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
+    """The median in each placing."""
+    return {placing: statistics.median(some) for placing, some in _by_placing(rounds, value).items()}
+
+
+def _leeway(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
+    """How far placings may differ for no more than how values scatter within them, as a share."""
+    placings = _by_placing(rounds, value).values()
+    scatter = _scatter(placings)
+    of_levels = scatter / math.sqrt(statistics.median(map(len, placings)))
+    return LEVEL_TIMES * of_levels + BUSY_TIMES * max(0.0, scatter - STEADY)
+
+
+def _scatter(placings: Collection[list[float]]) -> float:
+    """How far values lie from the median of their placing, as a share; infinite where no placing has two.
+
+    One in each placing says nothing, the nearest, and the others lie nearer to their own median than to that
+    of many: by the root of n / (n - 1).
+    """
+    apart = []
+    for some in placings:
+        level, factor = statistics.median(some), math.sqrt(len(some) / max(len(some) - 1, 1))
+        apart += sorted(abs(each / level - 1) * factor for each in some)[1:]
+    return sorted(apart)[math.ceil(SCATTER_OF * len(apart)) - 1] if apart else math.inf
+
+
+def _well(levels: Mapping[int, float], leeway: float) -> set[int]:
+    """The placings whose level is near the least that is no stray."""
+    most = _near(sorted(levels.values())[_strays(levels)], leeway)
+    return {placing for placing, level in levels.items() if level <= most}
+
+
+def _strays(levels: Mapping[int, float]) -> int:
+    return (len(levels) - 1) // STRAYS
+
+
+def _near(level: float, leeway: float) -> float:
+    """As far up as a level is not apart from another."""
+    return level * (1 + APART_SHARE + leeway)
+
+
+def _reference_ms(r: Round) -> float:
+    return r.reference_ms
+
+
+def _own_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
+    """The candidate's milliseconds by its own clock; by the oracle's where that says nothing in a round."""
+    if min(r.candidate_ms for r in rounds) <= 0:
+        return _oracle_ms
+    return lambda r: r.candidate_ms
+
+
+def _candidate_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
+    """The candidate's milliseconds by its own clock, and what the oracle's is unusually beyond it there.
+
+    So claims cannot say where its memory lies.
+    """
+    own = _own_ms(rounds)
+    beyond = _levels(rounds, lambda r: _oracle_ms(r) - own(r))
+    usual = statistics.median(beyond.values())
+    return lambda r: own(r) + max(0.0, beyond[r.placing] - usual)
+
+
+def _oracle_ms(r: Round) -> float:
+    return max(r.candidate_wall_ms - r.overhead_ms, 1e-9)

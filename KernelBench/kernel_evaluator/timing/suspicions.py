@@ -1,0 +1,203 @@
+"""What in a measurement a person should look at: clocks apart, work put off or shared, a slowed reference.
+
+Pure arithmetic over what a row carries, so that whoever has the row can ask the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+from dataclasses import replace
+
+from kernel_evaluator.timing import pairing
+from kernel_evaluator.timing.measurement import Measurement
+
+CLOCK_SHARE = {"cuda": 0.05, "cpu": 0.3}
+CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
+"""How much less than the oracle's a claim may be before a person should look; a CPU is shared with others."""
+
+SLOWED_SHARE = 0.25
+DEFERRED_MS, LATE_MS = 0.05, 0.15
+"""Put off unseen may be: so much of a call, where it is done when asked for, and so much of a whole batch."""
+SOONER_MS = 0.1
+"""An output that comes sooner than the reference's makes up for one that comes late by no more than this."""
+PLACED_SHARE = 0.2
+"""A delivery may take so much longer than the reference's for where outputs lie: it shows in gigabytes."""
+DEFERRED_SHARE = {"cuda": 0.03, "cpu": 0.3}
+MUCH_DEFERRED, MUCH_BY_CHANCE = 0.25, 0.1
+"""Shares of what is claimed: to be charged; for a person to look where few came late, or most by chance."""
+CHANCE = 5.0
+"""Two standard errors of a median of differences, where one side's median deviation and a root are known."""
+
+RAN_MS, RAN_SHARE = 20.0, 0.05
+"""So much processor time, and this share of the pauses, threads may take to come to a stop."""
+
+SHARED_SHARE = 0.25
+"""A call alone that takes this share of a whole deal may have done the deal's work."""
+
+_log = logging.getLogger(__name__)
+
+
+def judge_all(found: Measurement, device: str) -> None:
+    """Say what follows from a measurement that is complete: its charge, its labels, its suspicion."""
+    found.deferred_ms, found.labels, found.suspicion = 0.0, [], None
+    charge_deferred(found, device)
+    judge_single(found)
+    judge_clocks(found, device)
+    judge_pauses(found)
+    if not found.suspicion:
+        judge_reference(found, device)
+
+
+def charge_deferred(found: Measurement, device: str) -> None:
+    """Charge every call what is done only when an output is asked for, where that is beyond chance.
+
+    It shows in each delivery (done when asked for) or in the first one (not yet done). A kernel may do so in
+    some rounds only: with what they put off, rounds that were looked at must not take longer, beside the
+    reference, than all claim. How far chance goes the reference's deliveries say. Where the difference is
+    large all the same, be it that few looks were late, or most and that may be chance, a person should look:
+    by stalling a kernel can see to it that there are few looks, and chance goes far.
+    """
+    looks = [(r, r.look) for r in found.counted if r.look]
+    if len(looks) < pairing.MIN_ROUNDS:
+        return
+    as_a_whole = [(_latest_ms(look) - LATE_MS) / r.calls for r, look in looks]
+    late = [max(_lateness_ms(look), ms) for (_, look), ms in zip(looks, as_a_whole, strict=True)]
+    deferred_ms = max(_more_than_claimed_ms(found, late), statistics.median(late))
+    deliveries_ms = [_an_output_ms(look) for _, look in looks]
+    chance_ms = _chance(deliveries_ms)
+    chance_as_a_whole_ms = _chance([max(look.reference_ms) / r.calls for r, look in looks])
+    _log.debug("put off %.4f ms a call, chance %.4f", deferred_ms, chance_ms)
+    if deferred_ms <= DEFERRED_SHARE[device] * found.claimed_ms:
+        return
+    is_chance = deferred_ms <= chance_ms and statistics.median(as_a_whole) <= chance_as_a_whole_ms
+    most_are_late = statistics.quantiles(late)[2] > deferred_ms / 2
+    if most_are_late and not is_chance:
+        unforgiven = [max(_all_lateness_ms(r, look), ms) for (r, look), ms in zip(looks, late, strict=True)]
+        found.deferred_ms = max(_more_than_claimed_ms(found, unforgiven), statistics.median(unforgiven))
+        found.labels.append("deferred-work")
+        return
+    stray_ms = max(deliveries_ms) - statistics.median(deliveries_ms)
+    some_are_late = not is_chance and max(late) > max(deferred_ms / 2, stray_ms)
+    in_all_ms = statistics.median(ms * max(look.counts) for (_, look), ms in zip(looks, late, strict=True))
+    many_are_late = most_are_late and in_all_ms > LATE_MS
+    least_share = MUCH_BY_CHANCE if many_are_late else MUCH_DEFERRED
+    if (many_are_late or some_are_late) and deferred_ms > least_share * found.claimed_ms:
+        message = f"where outputs were looked at, a call takes {deferred_ms:.4f} ms more than is claimed"
+        found.suspicion = ("LooksDiffer", message)
+
+
+def _more_than_claimed_ms(found: Measurement, late: list[float]) -> float:
+    """Milliseconds by which rounds that were looked at, with what they put off, take longer than all claim.
+
+    Beside the reference, whose speed may differ from round to round.
+    """
+    counted = found.counted
+    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in counted)
+    looked_at = [r for r in counted if r.look]
+    charged = statistics.median(
+        (r.candidate_ms + ms) / r.reference_ms for r, ms in zip(looked_at, late, strict=True)
+    )
+    return (charged - claimed) * statistics.median(r.reference_ms for r in counted)
+
+
+def _lateness_ms(look: pairing.Look) -> float:
+    """Milliseconds by which outputs came late in the mean, beyond what a delivery hides."""
+    later = [ms - DEFERRED_MS for ms in _later_ms(look)]
+    return _mean_an_output(look, later)
+
+
+def _all_lateness_ms(r: pairing.Round, look: pairing.Look) -> float:
+    """The same with nothing forgiven, or of the whole batch: of a kernel that puts work off beyond doubt."""
+    later = [ours - theirs for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)]
+    return max(_mean_an_output(look, later), max(later) / r.calls)
+
+
+def _an_output_ms(look: pairing.Look) -> float:
+    """Milliseconds in which the reference delivered an output in the mean."""
+    return _mean_an_output(look, look.reference_ms)
+
+
+def _mean_an_output(look: pairing.Look, milliseconds: list[float]) -> float:
+    """The mean over outputs, delivered alone or at once."""
+    return sum(milliseconds) / sum(look.counts)
+
+
+def _latest_ms(look: pairing.Look) -> float:
+    return max(_later_ms(look))
+
+
+def _later_ms(look: pairing.Look) -> list[float]:
+    """Milliseconds by which each delivery was later than the reference's, but for where outputs may lie."""
+    return [
+        max(ours - (1 + PLACED_SHARE) * theirs, -SOONER_MS)
+        for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)
+    ]
+
+
+def _chance(values: list[float]) -> float:
+    """How far the median of as many differences may lie from zero, by the scatter of one side's values."""
+    middle = statistics.median(values)
+    return CHANCE * statistics.median(abs(x - middle) for x in values) / math.sqrt(len(values))
+
+
+def judge_pauses(found: Measurement) -> None:
+    """What is stopped must stand still: else it slows the reference, and what is taken for overhead."""
+    if found.paused_ms is None:
+        return
+    paused_ms, ran_ms = found.paused_ms
+    if ran_ms > max(RAN_MS, RAN_SHARE * paused_ms):
+        message = f"stopped for {paused_ms:.1f} ms, it used {ran_ms:.1f} ms of processors meanwhile"
+        found.suspicion = ("RanWhileStopped", message)
+
+
+def judge_reference(found: Measurement, device: str) -> None:
+    """The reference must not be slower beside the candidate than alone: somebody else would be at work."""
+    if found.alone_ms is not None and is_slowed(found, device):
+        times = f"{found.alone_ms:.4f} ms alone and {_beside_ms(found):.4f} ms beside the candidate"
+        found.suspicion = ("ReferenceSlowed", f"the reference takes {times}")
+
+
+def is_slowed(found: Measurement, device: str) -> bool:
+    """Whether the reference was slower beside the candidate than alone; on a GPU, where that is known."""
+    if device != "cuda" or found.alone_ms is None:
+        return False
+    return _beside_ms(found) > (1 + SLOWED_SHARE) * found.alone_ms + CLOCK_MS[device]
+
+
+def _beside_ms(found: Measurement) -> float:
+    return statistics.median(r.reference_ms for r in found.rounds)
+
+
+def judge_single(found: Measurement) -> None:
+    """A call alone must not cost far more than a call among many: else one call did the work of all."""
+    if found.single_ms is None:
+        return
+    alone_ms, reference_ms = found.single_ms
+    honest = max(3 * found.oracle_ms, 3 * reference_ms if found.calls == found.reference_calls else 0.0) + 0.2
+    if alone_ms > honest and alone_ms > SHARED_SHARE * found.oracle_ms * found.calls:
+        message = f"a call alone takes {alone_ms:.4f} ms, a call in a batch {found.oracle_ms:.4f} ms"
+        found.suspicion = ("WorkSharedBetweenCalls", message)
+
+
+def judge_clocks(found: Measurement, device: str) -> None:
+    """A claim must not be far below what the oracle's clock says: of all rounds, and in those looked at.
+
+    Else a kernel could work where looks are certain and put work off elsewhere, with the same claim.
+    """
+    oracle, claim = found.oracle_ms, found.claimed_ms
+    beyond = max(oracle - claim, _beyond_claims_ms([r for r in found.counted if r.look]))
+    if beyond > max(CLOCK_SHARE[device] * oracle, CLOCK_MS[device]):
+        message = f"the oracle's clock says {claim + beyond:.5f} ms a call, the process says {claim:.5f} ms"
+        found.suspicion = ("ClocksDisagree", message)
+
+
+def _beyond_claims_ms(rounds: list[pairing.Round]) -> float:
+    """By how much the oracle's clock is beyond the claim of the same round; 0 where rounds are too few."""
+    begun = sum(r.reference_first for r in rounds)
+    if len(rounds) < pairing.MIN_ROUNDS or not 2 <= begun <= len(rounds) - 2:
+        return 0.0
+    return pairing.oracle_ms(
+        [replace(r, candidate_wall_ms=r.candidate_wall_ms - r.candidate_ms) for r in rounds]
+    )

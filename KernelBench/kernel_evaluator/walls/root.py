@@ -1,0 +1,120 @@
+"""A root of its own for untrusted code: what a kernel needs is there, read-only, and nothing else is.
+
+No `/run`, no `/var`, no sockets of the host's services, no devices but the GPU's. What is writable lies on
+one file system in memory, so that it can be bounded and weighed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "sys")
+DEVICES = ("null", "zero", "full", "random", "urandom", "kfd", "dri")
+GPU_DEVICES = "nvidia*"
+SCRATCH = ("tmp", "var/tmp", "dev/shm")
+
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_MOVE = 1, 2, 4, 32, 4096, 8192
+_MS_REC, _MS_PRIVATE, _MS_RELATIME = 16384, 1 << 18, 1 << 21
+_KEPT_FLAGS = {2: _MS_NOSUID, 4: _MS_NODEV, 8: 8, 1024: 1024, 2048: 2048, 4096: _MS_RELATIME}
+"""Flags as `statvfs` gives them and as `mount` takes them: a remount must not drop what others locked."""
+
+_SYS_PIVOT_ROOT, _MNT_DETACH = 155, 2
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def enter(readable: Sequence[Path], writable: Sequence[Path], scratch_bytes: int) -> bool:
+    """Put the calling process, in a mount namespace of its own, into such a root; False if that is refused.
+
+    `readable` and `writable` are folders that are there as well, by their own paths, whatever lies above.
+    Where it is refused, nothing has changed that the process could see.
+    """
+    base = Path("/tmp")  # noqa: S108 (only covered, in this mount namespace)
+    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+    kept = {path: os.open(path, os.O_PATH) for path in _sources(readable, writable)}
+    links = {name: Path("/", name).readlink() for name in SYSTEM if Path("/", name).is_symlink()}
+    here = Path.cwd()
+    try:
+        _mount("tmpfs", str(base), "tmpfs", _MS_NOSUID, f"mode=755,size={scratch_bytes}")
+        try:
+            _furnish(base, kept, links, set(writable))
+            os.chdir(base)
+            _turn()
+        except OSError:
+            os.chdir("/")
+            _libc.umount2(bytes(base), _MNT_DETACH)
+            raise
+    except OSError:
+        os.chdir(here)
+        return False
+    finally:
+        for descriptor in kept.values():
+            os.close(descriptor)
+    return True
+
+
+def _sources(readable: Sequence[Path], writable: Sequence[Path]) -> list[Path]:
+    """What is to be seen inside, outer folders before inner ones, none of which lies within another.
+
+    A readable folder that holds those for scratch is left out: it would cover them.
+    """
+    system = [Path("/", name) for name in SYSTEM if not Path("/", name).is_symlink()]
+    devices = [*(Path("/dev", name) for name in DEVICES), *Path("/dev").glob(GPU_DEVICES)]
+    outer = [path for path in system if path.is_dir()]
+    covering = {folder for name in SCRATCH for folder in (Path("/", name), *Path("/", name).parents)}
+    inner = {
+        path
+        for path in readable
+        if path.is_dir() and path not in covering and not any(path.is_relative_to(o) for o in outer)
+    }
+    apart = [
+        path for path in inner if not any(path != other and path.is_relative_to(other) for other in inner)
+    ]
+    return [*outer, *(path for path in devices if path.exists()), *sorted(apart), *sorted(writable)]
+
+
+def _furnish(base: Path, kept: dict[Path, int], links: dict[str, Path], writable: set[Path]) -> None:
+    """Lay out the root under `base`; raises OSError where a mount is refused."""
+    for name in SCRATCH:
+        folder = base / name
+        folder.mkdir(parents=True)
+        folder.chmod(0o1777)
+    for name, target in links.items():
+        (base / name).symlink_to(target)
+    for source, descriptor in kept.items():
+        target = base / source.relative_to("/")
+        opened = Path("/proc/self/fd", str(descriptor))
+        if opened.is_dir():
+            target.mkdir(parents=True, exist_ok=True)
+        else:
+            target.touch()
+        _mount(str(opened), str(target), None, _MS_BIND | _MS_REC)
+        if source not in writable and not source.is_relative_to("/dev"):
+            flags = os.statvfs(target).f_flag
+            locked = sum(mounted for said, mounted in _KEPT_FLAGS.items() if flags & said)
+            _mount("none", str(target), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | locked)
+    for name, opened_as in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        (base / "dev" / name).symlink_to(f"/proc/self/{opened_as}")
+    (base / "proc").mkdir()
+    _mount("proc", str(base / "proc"), "proc", _MS_NOSUID | _MS_NODEV)
+
+
+def _turn() -> None:
+    """Make the working folder the root, and let go of the old one."""
+    if _libc.syscall(_SYS_PIVOT_ROOT, b".", b".") == 0:
+        _libc.umount2(b".", _MNT_DETACH)
+    else:  # the first root of a machine cannot be turned, only covered
+        _mount(".", "/", None, _MS_MOVE)
+        os.chroot(".")
+    os.chdir("/")
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    ended = _libc.mount(
+        source.encode(), target.encode(), kind.encode() if kind else None, flags, options.encode() or None
+    )
+    if ended != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), target)

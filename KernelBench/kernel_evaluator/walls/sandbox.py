@@ -1,0 +1,319 @@
+"""The walls around untrusted code: namespaces, another uid, limits, a system call filter.
+
+Every wall is raised where the machine allows it, and `confine` says which ones stand.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_evaluator.walls import root, syscalls
+
+FIRST_UID = 1 << 20
+"""Candidates run as uids from here on, drawn at random: evaluations side by side never share one."""
+
+UIDS = 1 << 29
+
+_CLONE_FLAGS = {"mount": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "network": 0x40000000}
+_CLONE_NEWPID = 0x20000000
+_CLONE_NEWUSER = 0x10000000
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+_MS_NOSUID, _MS_NODEV = 2, 4
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
+_DIES_FIRST = "1000"
+_BLOCK_BYTES = 512
+_STOP_TRIES, _NOTHING_NEW = 200, 3
+_CPUCLOCK_SCHED = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a confined process may use; 0 bytes of address space means no limit."""
+
+    memory_bytes: int = 0
+    processes: int = 512
+    file_bytes: int = 4 << 30
+    files: int = 4096
+    scratch_bytes: int = 8 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """Where and as whom untrusted code runs.
+
+    `workspace` becomes its home: private and writable. `readable` are folders that it must be able to read
+    (the interpreter, the packages, a build cache); `writable` folders keep what it writes there.
+    """
+
+    uid: int
+    limits: Limits = Limits()
+    readable: Sequence[Path] = ()
+    writable: Sequence[Path] = ()
+    environment: Mapping[str, str] | None = None
+
+
+def _private_folders(home: Path) -> dict[str, str]:
+    """Point everything that keeps files at the private home; some libraries fixed theirs when imported."""
+    return {
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "TRITON_HOME": str(home),
+        "TRITON_CACHE_DIR": str(home / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
+        "TORCH_EXTENSIONS_DIR": str(home / "extensions"),
+        "CUDA_CACHE_PATH": str(home / "cuda"),
+    }
+
+
+def enter_pid_namespace() -> bool:
+    """Make the next forked child the first process of a pid namespace: its death ends all others there.
+
+    Without root this also opens a user namespace. False where the kernel refuses.
+    """
+    if os.geteuid() == 0:
+        return bool(_libc.unshare(_CLONE_NEWPID) == 0)
+    uid, gid = os.geteuid(), os.getegid()
+    if _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID) != 0:
+        return False
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    return True
+
+
+def confine(cell: Cell) -> list[str]:
+    """Raise every wall around the calling process, for good; give the names of the walls that stand.
+
+    Call it in a freshly forked child, before any untrusted code runs.
+    """
+    walls = [name for name, flag in _CLONE_FLAGS.items() if _libc.unshare(flag) == 0]
+    home = Path("/tmp") / f"cell-{os.getpid()}"  # noqa: S108 (the mount namespace makes it private)
+    _die_first()
+    if "mount" in walls:
+        if root.enter(cell.readable, cell.writable, cell.limits.scratch_bytes):
+            walls.append("root")
+        else:
+            _private_mounts(cell)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _set_limits(cell.limits)
+    if os.geteuid() == 0 and (unreadable := _unreadable(cell.readable)) == []:
+        os.chown(home, cell.uid, cell.uid)
+        os.setgroups([])
+        os.setresgid(cell.uid, cell.uid, cell.uid)
+        os.setresuid(cell.uid, cell.uid, cell.uid)
+        walls.append("uid")
+    elif os.geteuid() == 0:
+        sys.stderr.write(f"the candidate keeps its uid: {unreadable[0]} is not readable to others\n")
+    die_with_parent()
+    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
+        walls.append("no-new-privileges")
+    if syscalls.refuse():
+        walls.append("seccomp")
+    os.chdir(home)
+    os.environ.clear()
+    os.environ.update({**(cell.environment or {}), **_private_folders(home)})
+    os.environ["USER"] = "candidate"  # the uid has no name, and torch's compiler asks for one
+    return sorted(walls)
+
+
+def become_subreaper() -> None:
+    """Adopt orphaned descendants, so that none escapes by a double fork."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when the one that forked it ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _die_first() -> None:
+    """Where memory runs out, let the kernel end who used it, not who judges or builds beside."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_DIES_FIRST, "ascii")
+
+
+def descendants(pid: int) -> list[int]:
+    """Give the process and all it started, as far as /proc shows."""
+    found = [pid]
+    for each in found:
+        found.extend(_children(each))
+    return found
+
+
+def stop_all(pid: int) -> list[int]:
+    """Stop a process and all it started, and look again until nothing new is there; give what was stopped.
+
+    One that forks and ends faster than it can be listed is given up after a while: that it runs on shows.
+    """
+    stopped: set[int] = set()
+    nothing_new = 0
+    for _ in range(_STOP_TRIES):
+        new = set(descendants(pid)) - stopped
+        signal_all(new, signal.SIGSTOP)
+        stopped |= new
+        nothing_new = 0 if new else nothing_new + 1
+        if nothing_new == _NOTHING_NEW:  # between two parents a process is listed nowhere
+            break
+    return sorted(stopped)
+
+
+def processor_seconds(pids: Iterable[int]) -> float:
+    """Sum the processor time that processes have used, all threads of each; the ended count nothing."""
+    total = 0.0
+    for pid in pids:
+        with suppress(OSError):
+            total += time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
+    return total
+
+
+def held_bytes(pids: Iterable[int]) -> int:
+    """Sum the memory that processes hold: their own, what they share, files in memory; the ended hold none.
+
+    What they share is counted once, as mapped or as files that nobody has mapped, whichever is more.
+    """
+    page = resource.getpagesize()
+    own = shared = 0
+    files: dict[tuple[int, int], int] = {}
+    family = list(pids)
+    for pid in family:
+        try:
+            resident, mapped = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
+        except (OSError, ValueError):
+            continue
+        own += (resident - mapped) * page
+        shared += mapped * page
+        files |= _memory_files(pid)
+    return own + max(shared, sum(files.values())) + scratch_bytes(family)
+
+
+def _memory_files(pid: int) -> dict[tuple[int, int], int]:
+    """Bytes of the files without a name that a process has open (memfd), by device and number."""
+    found = {}
+    with suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                if os.readlink(entry.path).startswith("/memfd:"):  # noqa: PTH115 (no path that there is)
+                    said = entry.stat()
+                    found[said.st_dev, said.st_ino] = said.st_blocks * _BLOCK_BYTES
+    return found
+
+
+def scratch_bytes(pids: Iterable[int]) -> int:
+    """What lies in the temporary folders of processes, where these are their own and so in memory."""
+    found = {}
+    for pid in pids:
+        for name in root.SCRATCH:
+            with suppress(OSError):
+                theirs, ours = Path(f"/proc/{pid}/root", name).stat(), Path("/", name).stat()
+                if theirs.st_dev != ours.st_dev:
+                    usage = os.statvfs(f"/proc/{pid}/root/{name}")
+                    found[theirs.st_dev] = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+    return sum(found.values())
+
+
+def waited_seconds(pid: int) -> float:
+    """How long a process was ready to run and waited for a processor; 0 where Linux does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def kill_all(pids: Iterable[int], uid: int | None = None) -> None:
+    """Send SIGKILL to processes and, where they ran as a uid of their own, to everything of that uid."""
+    targets = set(pids)
+    if uid is not None and FIRST_UID <= uid < FIRST_UID + UIDS:
+        targets |= {int(e.name) for e in Path("/proc").iterdir() if e.name.isdigit() and _uid_of(e) == uid}
+    signal_all(targets, signal.SIGKILL)
+
+
+def signal_all(pids: Iterable[int], which: signal.Signals) -> None:
+    """Send a signal to processes; those that ended, or are not ours, are passed over."""
+    for pid in pids:
+        try:
+            os.kill(pid, which)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _set_limits(limits: Limits) -> None:
+    chosen = [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_NOFILE, limits.files),
+    ]
+    if os.geteuid() == 0:
+        chosen.append((resource.RLIMIT_NPROC, limits.processes))
+    if limits.memory_bytes:
+        chosen.append((resource.RLIMIT_AS, limits.memory_bytes))
+    for which, value in chosen:
+        hard = resource.getrlimit(which)[1]
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (allowed, allowed))
+
+
+def _private_mounts(cell: Cell) -> None:
+    """Where there can be no other root: give fresh temporary folders, and keep the folders named."""
+    _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    temporary = {Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")}  # noqa: S108
+    readable = [path for path in cell.readable if path.is_dir() and path not in temporary]
+    kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY), True) for path in cell.writable]
+    kept += [(path, os.open(path, os.O_PATH | os.O_DIRECTORY), False) for path in readable]
+    blockers = {blocker for path, _, _ in kept if (blocker := _closed_ancestor(path)) is not None}
+    fresh = temporary | blockers
+    for folder in sorted(fresh):
+        if folder.is_dir():
+            mode = b"mode=1777,size=8g" if folder not in blockers else b"mode=755,size=1m"
+            _libc.mount(b"tmpfs", bytes(folder), b"tmpfs", _MS_NOSUID | _MS_NODEV, mode)
+    for path, descriptor, writable in kept:
+        if any(path.is_relative_to(folder) for folder in fresh):
+            path.mkdir(parents=True, exist_ok=True)
+            _bind(f"/proc/self/fd/{descriptor}", path)
+        if not writable and not any(other.is_relative_to(path) for other in cell.writable):
+            _bind(str(path), path)
+            _libc.mount(b"none", bytes(path), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY, None)
+        os.close(descriptor)
+    _libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV, None)
+
+
+def _bind(source: str, target: Path) -> None:
+    _libc.mount(source.encode(), bytes(target), None, _MS_BIND | _MS_REC, None)
+
+
+def _closed_ancestor(path: Path) -> Path | None:
+    """The first folder on the way to `path` that others may not pass."""
+    for folder in [*reversed(path.parents), path]:
+        if not folder.stat().st_mode & 0o001:
+            return folder if folder != path else None
+    return None
+
+
+def _unreadable(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in paths if path.exists() and _closed_ancestor(path) is not None]
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _uid_of(entry: Path) -> int | None:
+    try:
+        return entry.stat().st_uid
+    except OSError:
+        return None

@@ -1,0 +1,141 @@
+"""`kbl board …`: what a whole board needs from time to time, in a checkout. `board.yml` has it as buttons."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaderboard.texts.say import say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from leaderboard.github.settings import RepositorySettings
+    from leaderboard.stages.upkeep import Due
+
+board = typer.Typer(no_args_is_help=True, help="Verbs for a whole board, in a checkout of the repository.")
+
+BoardOption = Annotated[str, typer.Option("--board", help="The board; the first of the settings by itself.")]
+ReasonOption = Annotated[str, typer.Option(help="Why: it is published.")]
+DATA, SUBMISSIONS = Path("data"), Path("submissions")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.add_typer(board, name="board")
+
+
+@board.command()
+def due(
+    *,
+    usd: Annotated[float | None, typer.Option(help="Only what these dollars pay, cheapest first.")] = None,
+    name: BoardOption = "",
+) -> None:
+    """List the entries with rows of an older evaluator, cheapest first, and how to judge them here."""
+    from leaderboard.stages.upkeep import affordable
+
+    found = _listed(name, [])
+    _show(found if usd is None else affordable(found, usd))
+
+
+@board.command()
+def again(entry: str, *, name: BoardOption = "") -> None:
+    """Say how to judge every kernel of an entry again, and what that costs: an appeal."""
+    found = _listed(name, [entry])
+    if not found:
+        raise _failed(f"there is no merged entry {entry}")
+    _show(found, fresh=True)
+
+
+@board.command("second-look")
+def second_look(*, name: BoardOption = "") -> None:
+    """Say how to judge the first ten ranks again, in other processes at another time."""
+    from leaderboard.stages.upkeep import top
+
+    ranked = top(DATA, SUBMISSIONS, name or _settings().boards[0].name)
+    _show(_listed(name, ranked) if ranked else [], fresh=True)
+
+
+@board.command()
+def ban(
+    login: str,
+    *,
+    account: Annotated[int, typer.Option("--id", help="The account's number: names change hands.")],
+    reason: ReasonOption,
+) -> None:
+    """Refuse an account's labels from now on (.github/banned.toml)."""
+    from leaderboard.files.banned import PATH, Ban
+    from leaderboard.stages import upkeep
+
+    _do(lambda: upkeep.ban(PATH, Ban(id=account, login=login, since=_today(), reason=reason)))
+
+
+@board.command()
+def unban(*, account: Annotated[int, typer.Option("--id", help="The account's number.")]) -> None:
+    """Let an account send entries again (.github/banned.toml)."""
+    from leaderboard.files.banned import PATH
+    from leaderboard.stages import upkeep
+
+    _do(lambda: upkeep.unban(PATH, account))
+
+
+@board.command()
+def strike(entry: str, kernel: str, *, reason: ReasonOption) -> None:
+    """Let a kernel count as missing and say so on the site (data/struck.json, data/notices.json)."""
+    from leaderboard.stages import upkeep
+
+    today = datetime.now(UTC).date()
+    _do(lambda: upkeep.strike(DATA, SUBMISSIONS, entry, kernel, why=reason, today=today))
+
+
+def _listed(name: str, whole: list[str]) -> list[Due]:
+    from leaderboard.files.store import StoreError
+    from leaderboard.files.submission import InvalidSubmissionError
+    from leaderboard.github.settings import SettingsError
+    from leaderboard.stages.upkeep import due
+
+    try:
+        settings = _settings()
+        chosen = settings.board(name) if name else settings.boards[0]
+        found = due(DATA, SUBMISSIONS, chosen.name, engine=chosen.engine, gpu=chosen.gpu, whole=whole)
+    except (SettingsError, StoreError, InvalidSubmissionError) as error:
+        raise _failed(str(error)) from error
+    return [one for one in found if one.submission.entry in whole] if whole else found
+
+
+def _settings() -> RepositorySettings:
+    from leaderboard.github.settings import read_settings
+
+    return read_settings()
+
+
+def _show(found: list[Due], *, fresh: bool = False) -> None:
+    options = " --data an/empty/folder" if fresh else ""
+    for one in found:
+        usd = "" if one.cost.usd is None else f", about ${one.cost.usd:.2f}"
+        entry = one.submission.entry
+        say(f"{entry}: {len(one.kernels)} kernels{usd}: kbl evaluate submissions/{entry}.json{options}")
+    total = sum(one.cost.usd or 0.0 for one in found)
+    say(f"{len(found)} entries, about ${total:.2f}")
+
+
+def _do(deed: Callable[[], None]) -> None:
+    from leaderboard.files.store import StoreError
+    from leaderboard.stages.upkeep import UpkeepError
+
+    try:
+        deed()
+    except (UpkeepError, StoreError) as error:
+        raise _failed(str(error)) from error
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _failed(text: str) -> typer.Exit:
+    say(f"error: {text}", err=True)
+    return typer.Exit(1)

@@ -1,0 +1,51 @@
+"""Who may not send entries, with reasons: `.github/banned.toml`. Accounts go by number, not by name."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaderboard.files.store import StoreError, write_atomically
+
+PATH = Path(".github/banned.toml")
+_HEAD = "# Whose entries are not evaluated, and why. kbl board ban and kbl board unban write this file.\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ban:
+    """One account that may not send entries: its number, its name then, since when and why."""
+
+    id: int
+    login: str
+    since: str
+    reason: str
+
+
+def read_bans(path: Path = PATH) -> tuple[Ban, ...]:
+    """Read the list; nobody where there is no file. A mistake in it raises StoreError."""
+    if not path.is_file():
+        return ()
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+        bans = tuple(Ban(**item) for item in values.pop("banned", []))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"{path}: not a list of bans: {error}") from error
+    if values or not all(type(ban.id) is int for ban in bans):
+        raise StoreError(f"{path}: holds [[banned]] tables alone, each with a number as id")
+    return bans
+
+
+def write_bans(bans: Iterable[Ban], path: Path = PATH) -> None:
+    """Write the list, oldest first."""
+    tables = [
+        "\n[[banned]]\n"
+        f"id = {ban.id}\n"
+        f"login = {json.dumps(ban.login)}\n"
+        f"since = {json.dumps(ban.since)}\n"
+        f"reason = {json.dumps(ban.reason)}\n"
+        for ban in sorted(bans, key=lambda ban: (ban.since, ban.id))
+    ]
+    write_atomically(path, _HEAD + "".join(tables))

@@ -1,0 +1,32 @@
+"""Reads `baselines/<gpu>.json`: PyTorch's own times, shown beside results. Judges nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernel_evaluator.baselines import BaselineFile
+
+from leaderboard.files.store import StoreError, read_strictly
+
+
+def read_baseline(path: Path) -> BaselineFile:
+    """Read a baseline; raise StoreError where it is broken or its path names another GPU."""
+    try:
+        baseline = BaselineFile.from_json(read_strictly(path))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"{path}: not a baseline file: {error}") from error
+    if baseline.gpu != path.stem:
+        raise StoreError(f"{path}: says it is for {baseline.gpu}; the path must say the same")
+    return baseline
+
+
+def usual_reference_ms(folder: Path, gpu: str) -> dict[tuple[int, int], float]:
+    """Give what the reference takes on a GPU by level and problem; nothing where it was not measured here."""
+    path = folder / f"{gpu}.json"
+    baseline = read_baseline(path) if path.is_file() else None
+    found = {}
+    for name, modes in baseline.problems.items() if baseline and baseline.measured_here else ():
+        level, _, problem_id = name.partition("_")
+        if modes.eager:
+            found[int(level), int(problem_id)] = modes.eager.typical
+    return found

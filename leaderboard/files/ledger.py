@@ -1,0 +1,80 @@
+"""What evaluations cost, a file a month: `data/spending/2026-11.json`. Knows the format and its place."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leaderboard.files.store import StoreError, read_strictly, write_atomically
+
+_MONTH = re.compile(r"\d{4}-\d{2}")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What one run cost at most, in dollars. `metered` is false where the cap counts for want of a bill."""
+
+    day: str
+    run: int
+    entry: str
+    board: str
+    usd: float
+    seconds: float = 0.0
+    calls: int = 0
+    metered: bool = True
+
+    def __post_init__(self) -> None:
+        if not _DAY.fullmatch(self.day):
+            raise ValueError(f"day must be YYYY-MM-DD, got {self.day!r}")
+        if not (math.isfinite(self.usd) and self.usd >= 0):
+            raise ValueError(f"usd must be 0 or more, got {self.usd!r}")
+
+    @property
+    def month(self) -> str:
+        """The month it counts for, as YYYY-MM."""
+        return self.day[:7]
+
+
+def read_month(data: Path, month: str) -> tuple[Spending, ...]:
+    """Read what was spent in a month; nothing where there is no file. Raises StoreError."""
+    path = _path(data, month)
+    if not path.is_file():
+        return ()
+    try:
+        return tuple(Spending(**item) for item in read_strictly(path))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{path}: not a list of what was spent: {error}") from error
+
+
+def read_all(data: Path) -> tuple[Spending, ...]:
+    """Read what was spent in all months, oldest first. Raises StoreError."""
+    months = sorted(path.stem for path in (data / "spending").glob("*.json"))
+    return tuple(item for month in months for item in read_month(data, month))
+
+
+def dump(items: tuple[Spending, ...]) -> str:
+    """Write a month's list as text, one line an item."""
+    ordered = sorted(items, key=lambda item: (item.day, item.run))
+    lines = [json.dumps(_plain(item), sort_keys=True) for item in ordered]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def write_month(data: Path, month: str, items: tuple[Spending, ...]) -> None:
+    """Put a month's list in the place of the one that is there."""
+    write_atomically(_path(data, month), dump(items))
+
+
+def _plain(item: Spending) -> dict[str, Any]:
+    return {**dataclasses.asdict(item), "usd": round(item.usd, 4), "seconds": round(item.seconds, 1)}
+
+
+def _path(data: Path, month: str) -> Path:
+    if not _MONTH.fullmatch(month):
+        raise StoreError(f"a month must be YYYY-MM, got {month!r}")
+    return data / "spending" / f"{month}.json"

@@ -1,0 +1,56 @@
+"""Rows that maintainers took off the board: `data/struck.json`. The recorded rows stay as they are.
+
+A strike names the kernel by its digest, so that another kernel for the same problem is judged for itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_evaluator.records.rows import ResultFile
+
+from leaderboard.files.store import StoreError, read_strictly, write_atomically
+
+_FILE = "struck.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strike:
+    """One kernel of an entry whose rows count as missing, since a day and for a reason."""
+
+    entry: str
+    key: str
+    kernel_sha256: str
+    day: str
+    why: str
+
+
+def read_strikes(data: Path) -> tuple[Strike, ...]:
+    """Read what was struck; nothing where there is no file. Raises StoreError."""
+    path = data / _FILE
+    if not path.is_file():
+        return ()
+    try:
+        return tuple(Strike(**item) for item in read_strictly(path))
+    except TypeError as error:
+        raise StoreError(f"{path}: not a list of strikes: {error}") from error
+
+
+def write_strikes(data: Path, strikes: Iterable[Strike]) -> None:
+    """Write the list, oldest first."""
+    ordered = sorted(set(strikes), key=lambda strike: (strike.day, strike.entry, strike.key))
+    lines = [json.dumps(dataclasses.asdict(strike), sort_keys=True) for strike in ordered]
+    write_atomically(data / _FILE, "[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def without_struck(data: Path, result: ResultFile) -> ResultFile:
+    """Leave out the rows that were struck: readers then count them as missing."""
+    struck = {(s.key, s.kernel_sha256) for s in read_strikes(data) if s.entry == result.entry}
+    if not struck:
+        return result
+    rows = tuple(row for row in result.rows if (str(row.key), row.kernel_sha256) not in struck)
+    return dataclasses.replace(result, rows=rows)

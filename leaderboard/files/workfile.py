@@ -1,0 +1,104 @@
+"""The file an evaluation grows in: a complete result file after every write, whatever happens in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from kernel_evaluator.problems.jobs import Verdict
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Environment, ResultFile, Row
+
+from leaderboard.files import store
+
+MIN_SECONDS_BETWEEN_WRITES = 0.2
+
+
+def utc_now() -> str:
+    """Give the time as UTC ISO 8601, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class WorkFile:
+    """Collects rows and keeps the file on disk complete. A context manager: leaving it writes what is left.
+
+    A row is on disk at the latest 0.2 s after it came: rows that come faster share a write.
+    """
+
+    def __init__(self, path: Path, blank: ResultFile) -> None:
+        self.path = path
+        self._blank = blank
+        self._rows: dict[KernelKey, Row] = {}
+        self._environments: dict[str, Environment] = {}
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._written_at = 0.0
+
+    def keep(self, rows: Sequence[Row], previous: Sequence[ResultFile]) -> None:
+        """Start from earlier rows, with the environments that measured them."""
+        known = {name: env for file in reversed(previous) for name, env in file.environments.items()}
+        self._rows.update({row.key: row for row in rows})
+        self._environments.update({row.environment: known[row.environment] for row in rows})
+        if rows:
+            self._blank = replace(self._blank, started_at=min(file.started_at for file in previous))
+
+    def add(self, verdict: Verdict) -> Row:
+        """Take a verdict in, replacing the kernel's earlier row; give the row as it is written."""
+        name = store.environment_name(verdict.environment)
+        row = replace(verdict.row, environment=name)
+        with self._lock:
+            self._environments[name] = verdict.environment
+            self._rows[row.key] = row
+            wait_s = self._written_at + MIN_SECONDS_BETWEEN_WRITES - time.monotonic()
+            if wait_s <= 0:
+                self._write()
+            elif self._timer is None:
+                self._timer = threading.Timer(wait_s, self._write_later)
+                self._timer.daemon = True
+                self._timer.start()
+        return row
+
+    def result(self) -> ResultFile:
+        """Give the record as it stands now."""
+        rows = tuple(self._rows[key] for key in sorted(self._rows))
+        used = {row.environment for row in rows}
+        now = utc_now()
+        return replace(
+            self._blank,
+            started_at=min(self._blank.started_at, now),  # the clock may have been set back since
+            finished_at=now,
+            environments={name: env for name, env in self._environments.items() if name in used},
+            rows=rows,
+            gpu_seconds=sum(row.gpu_seconds for row in rows),
+            cpu_seconds=sum(row.cpu_seconds for row in rows),
+        )
+
+    def __enter__(self) -> WorkFile:
+        with self._lock:
+            self._write()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._write()
+
+    def _write_later(self) -> None:
+        with self._lock:
+            if self._timer is None:
+                return
+            self._timer = None
+            self._write()
+
+    def _write(self) -> None:
+        store.write_atomically(self.path, store.dump_result(self.result()))
+        self._written_at = time.monotonic()

@@ -1,0 +1,59 @@
+"""Queues merged entries without a pull request: what is due, an appeal, a second look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
+from leaderboard.github import queue
+from leaderboard.github.changes import FOLDER
+from leaderboard.github.event import Runner
+from leaderboard.github.host import Host
+from leaderboard.github.queue_branch import change_queue
+from leaderboard.github.say import log
+from leaderboard.github.settings import BoardSettings, RepositorySettings
+from leaderboard.stages.upkeep import Due
+
+
+def queue_merged(
+    host: Host,
+    runner: Runner,
+    settings: RepositorySettings,
+    board: BoardSettings,
+    *,
+    listed: Sequence[Due],
+    fresh: bool,
+    now: datetime,
+) -> None:
+    """Put merged entries into the queue, in this order, as they stand on the base branch; start a run."""
+    commit = host.tip(settings.base_ref)
+    entries = host.trees(commit).entries
+    for one in listed:
+        submission = one.submission
+        path = f"{FOLDER}{submission.entry}.json"
+        item = queue.Item(
+            pull=0,
+            head_sha=commit,
+            board=board.name,
+            entry=submission.entry,
+            path=path,
+            blob_sha=entries[path.removeprefix(FOLDER)].sha,
+            submission_sha256=submission.sha256,
+            display_name=submission.display_name,
+            kernels=len(one.kernels),
+            asked_by=runner.actor,
+            author=0,
+            asked_at=queue.stamp(now),
+            seconds=round(one.cost.seconds, 1),
+            usd=one.cost.usd,
+            fresh=fresh,
+        )
+        change_queue(settings, runner, partial(_with_item, item), f"queue: {item.entry}")
+        log(f"queued: {item.entry}, {item.kernels} kernels, about ${item.usd or 0.0:.2f}")
+    if listed:
+        host.work_off()
+
+
+def _with_item(item: queue.Item, found: queue.Queue) -> queue.Queue:
+    return queue.with_item(found, item)

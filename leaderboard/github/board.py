@@ -1,0 +1,122 @@
+"""The verb `board`: what a maintainer asks of a whole board. `kbl board` is the same at home."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from leaderboard.files.banned import PATH as BANNED
+from leaderboard.files.banned import Ban
+from leaderboard.files.ledger import read_all
+from leaderboard.github.again import queue_merged
+from leaderboard.github.changes import WRITERS
+from leaderboard.github.event import Runner
+from leaderboard.github.gitrepo import Remote, commit_to_remote
+from leaderboard.github.host import Host
+from leaderboard.github.results import DATA, bring_results
+from leaderboard.github.say import log
+from leaderboard.github.settings import BoardSettings, RepositorySettings
+from leaderboard.stages import upkeep
+from leaderboard.stages.upkeep import Due, UpkeepError
+
+SUBMISSIONS = Path("submissions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What was filled in beside the button; what a verb does not use may be empty."""
+
+    verb: str
+    board: str = ""
+    entry: str = ""
+    kernel: str = ""
+    account: str = ""
+    login: str = ""
+    reason: str = ""
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Asked:
+        """Read it from the variables of the job."""
+        return cls(**{name: environment.get(name.upper(), "").strip() for name in cls.__annotations__})
+
+    @property
+    def number(self) -> int:
+        """The account's number; raise UpkeepError where it is none."""
+        if not self.account.isdecimal():
+            raise UpkeepError(f"the account must be given by its number, got {self.account[:40]!r}")
+        return int(self.account)
+
+
+def run_board(
+    host: Host, runner: Runner, settings: RepositorySettings, asked: Asked, now: datetime | None = None
+) -> bool:
+    """Do what was asked; give whether it could be done. Raises HostError, GitError, StoreError."""
+    if runner.event_name != "schedule" and host.role(runner.actor) not in WRITERS:
+        log("the verbs of the board are for people with write access")
+        return False
+    moment = now or datetime.now(UTC)
+    try:
+        if asked.verb in ("due", "again", "second-look"):
+            _judge(host, runner, settings, asked, moment)
+        else:
+            _change(runner, settings, asked, moment)
+    except UpkeepError as error:
+        log(str(error))
+        return False
+    return True
+
+
+def _judge(host: Host, runner: Runner, settings: RepositorySettings, asked: Asked, now: datetime) -> None:
+    bring_results(settings, runner)
+    board = settings.board(asked.board) if asked.board else settings.boards[0]
+    whole = {"due": [], "again": [asked.entry], "second-look": upkeep.top(DATA, SUBMISSIONS, board.name)}
+    listed = _listed(board, whole[asked.verb])
+    if asked.verb == "due":
+        left = _left_of_month(settings, now)
+        listed = upkeep.affordable(listed, left)
+        log(f"{len(listed)} entries are due and can be paid from the month's ${left:.2f}")
+    elif not listed:
+        raise UpkeepError(f"no merged entry {asked.entry or 'of the top ten'} can be judged for {board.name}")
+    fresh = asked.verb != "due"
+    queue_merged(host, runner, settings, board, listed=listed, fresh=fresh, now=now)
+
+
+def _listed(board: BoardSettings, whole: list[str]) -> list[Due]:
+    found = upkeep.due(DATA, SUBMISSIONS, board.name, engine=board.engine, gpu=board.gpu, whole=whole)
+    return [one for one in found if one.submission.entry in whole] if whole else found
+
+
+def _left_of_month(settings: RepositorySettings, now: datetime) -> float:
+    month = now.date().isoformat()[:7]
+    return settings.money.usd_per_month - sum(item.usd for item in read_all(DATA) if item.month == month)
+
+
+def _change(runner: Runner, settings: RepositorySettings, asked: Asked, now: datetime) -> None:
+    """Change files of the base branch; what is struck lies beside the results."""
+    today = now.date()
+
+    def ban(clone: Path) -> str:
+        entry = Ban(id=asked.number, login=asked.login, since=today.isoformat(), reason=asked.reason)
+        upkeep.ban(clone / BANNED, entry)
+        return f"board: ban {asked.number}"
+
+    def unban(clone: Path) -> str:
+        upkeep.unban(clone / BANNED, asked.number)
+        return f"board: unban {asked.number}"
+
+    def strike(clone: Path) -> str:
+        upkeep.strike(
+            clone / DATA, SUBMISSIONS.resolve(), asked.entry, asked.kernel, why=asked.reason, today=today
+        )
+        return f"board: strike {asked.entry} {asked.kernel}"
+
+    verbs: dict[str, Callable[[Path], str]] = {"ban": ban, "unban": unban, "strike": strike}
+    if asked.verb not in verbs:
+        raise UpkeepError(f"there is no verb {asked.verb!r}")
+    commit_to_remote(
+        Remote(url=runner.clone_url, ref=settings.base_ref, start_ref=settings.base_ref, token=runner.token),
+        verbs[asked.verb],
+    )
+    log(f"{asked.verb}: done")

@@ -1,0 +1,192 @@
+"""Who waits for an evaluation and who runs: a list of its own, in a file on a branch of its own. Pure.
+
+An item leaves the list only when its pull request was told how it ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from leaderboard.files.store import StoreError, read_strictly, write_atomically
+
+FILE = "queue.json"
+PUBLISHING_S = 180.0
+"""What an evaluation needs besides judging: to start, and to be recorded and told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One evaluation that was asked for, bound to a commit and to the file's content.
+
+    `asked_by` is who set the label, `author` the number of the account that sent the entry. `run` is the run
+    that works it off, 0 while it waits; from then on `due` is when it should have ended. Pull request 0 is
+    none: a merged entry that a maintainer wants judged. `fresh` judges every kernel, whatever is recorded.
+    """
+
+    pull: int
+    head_sha: str
+    board: str
+    entry: str
+    path: str
+    blob_sha: str
+    submission_sha256: str
+    display_name: str
+    kernels: int
+    asked_by: str
+    author: int
+    asked_at: str
+    seconds: float
+    usd: float | None = None
+    fresh: bool = False
+    run: int = 0
+    due: str = ""
+    max_usd: float = 0.0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run works it off."""
+        return self.run != 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where an item stands among those that wait for its board, from 1, and when it may be done."""
+
+    number: int
+    waiting: int
+    done_at: datetime
+
+
+Queue = tuple[Item, ...]
+
+
+def read(folder: Path) -> Queue:
+    """Read the queue from a checkout of its branch; empty where there is none. Raises StoreError."""
+    path = folder / FILE
+    if not path.is_file():
+        return ()
+    try:
+        return tuple(Item(**item) for item in read_strictly(path))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{path}: not a queue: {error}") from error
+
+
+def write(folder: Path, queue: Queue) -> None:
+    """Put the queue into a checkout of its branch."""
+    lines = [json.dumps(dataclasses.asdict(item), sort_keys=True) for item in queue]
+    write_atomically(folder / FILE, "[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def with_item(queue: Queue, item: Item) -> Queue:
+    """Add an item. One of the same pull request and board that waits is replaced, and keeps its place."""
+    same = [other for other in queue if _same(other, item) and not other.is_running]
+    since = min([item.asked_at, *(other.asked_at for other in same if other.head_sha == item.head_sha)])
+    return (*(other for other in queue if other not in same), replace(item, asked_at=since))
+
+
+def running(queue: Queue, item: Item) -> bool:
+    """Say whether this very commit of the pull request is being evaluated for the board."""
+    return any(other.is_running and _same(other, item) and other.head_sha == item.head_sha for other in queue)
+
+
+def without(queue: Queue, item: Item) -> Queue:
+    """Take an item out, whether it waits or runs."""
+    return tuple(other for other in queue if not (_same(other, item) and other.run == item.run))
+
+
+def without_run(queue: Queue, run: int) -> Queue:
+    """Take out what a run worked off."""
+    return tuple(item for item in queue if item.run != run)
+
+
+def due_at_once(queue: Queue, run: int) -> Queue:
+    """Note that a run ends without having told its pull request: the next look does."""
+    return tuple(replace(i, due="1970-01-01T00:00:00+00:00") if i.run == run else i for i in queue)
+
+
+def started(queue: Queue, item: Item, *, run: int, max_usd: float, now: datetime) -> Queue:
+    """Note that a run works an item off, and what it may spend."""
+    due = now + timedelta(seconds=2 * item.seconds + 3600)
+    begun = replace(item, run=run, max_usd=max_usd, due=stamp(due))
+    return tuple(begun if other == item else other for other in queue)
+
+
+def put_back(queue: Queue, item: Item) -> Queue:
+    """Let an item wait again, in its old place."""
+    return tuple(replace(o, run=0, due="", max_usd=0.0) if o.run == item.run != 0 else o for o in queue)
+
+
+def overdue(queue: Queue, now: datetime) -> Queue:
+    """Give the items whose run should have ended."""
+    return tuple(item for item in queue if item.is_running and datetime.fromisoformat(item.due) < now)
+
+
+def in_order(queue: Queue, board: str) -> list[Item]:
+    """Give the items that wait for a board, first first.
+
+    The oldest goes first, but nobody goes twice before another went once: neither who asks nor who sent.
+    So what waits longest of anybody's is never behind more than one of each of the others.
+    """
+    ours = [item for item in queue if item.board == board]
+    waiting = sorted((i for i in ours if not i.is_running), key=lambda i: (i.asked_at, i.pull))
+    asked = Counter(item.asked_by for item in ours if item.is_running)
+    sent = Counter(item.author for item in ours if item.is_running)
+    ordered: list[Item] = []
+    while waiting:
+        first = min(waiting, key=lambda i: (asked[i.asked_by], sent[i.author]))
+        waiting.remove(first)
+        ordered.append(first)
+        asked[first.asked_by] += 1
+        sent[first.author] += 1
+    return ordered
+
+
+def next_up(queue: Queue, board: str, at_once: int) -> Item | None:
+    """Give the item that may start now; None while as many run as may, or nobody waits."""
+    busy = sum(item.is_running and item.board == board for item in queue)
+    ordered = in_order(queue, board)
+    return ordered[0] if ordered and busy < at_once else None
+
+
+def place_of(queue: Queue, item: Item, at_once: int, now: datetime) -> Place:
+    """Say where an item stands and when it may be done, if everything takes as long as estimated."""
+    ordered = in_order(queue, item.board)
+    number = next(n for n, other in enumerate(ordered, 1) if _same(other, item))
+    ends = [_expected_end(other) for other in queue if other.is_running and other.board == item.board]
+    free = [max(end, now) for end in ends] + [now] * (at_once - len(ends))
+    heapq.heapify(free)
+    done = now
+    for other in ordered[:number]:
+        done = heapq.heappop(free) + timedelta(seconds=other.seconds + PUBLISHING_S)
+        heapq.heappush(free, done)
+    return Place(number=number, waiting=len(ordered), done_at=done)
+
+
+def stamp(moment: datetime) -> str:
+    """Write a moment as the queue does."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def listed(queue: Iterable[Item]) -> Sequence[dict[str, Any]]:
+    """Give the queue as plain values, for people and for scripts."""
+    return [dataclasses.asdict(item) for item in queue]
+
+
+def _expected_end(item: Item) -> datetime:
+    return datetime.fromisoformat(item.due) - timedelta(seconds=item.seconds + 3600 - PUBLISHING_S)
+
+
+def _same(one: Item, other: Item) -> bool:
+    return (one.pull, one.board, one.pull or one.entry) == (
+        other.pull,
+        other.board,
+        other.pull or other.entry,
+    )

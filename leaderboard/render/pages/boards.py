@@ -1,0 +1,142 @@
+"""The board: the table of entries on one GPU, its curve, and the compact data that its script works on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernel_evaluator.records.keys import RANKED_LEVELS
+
+from leaderboard.render import places
+from leaderboard.render.parts import charts, numbers
+from leaderboard.render.parts.lines import EntryLine, is_scored
+from leaderboard.render.site import BoardView, Site
+from leaderboard.stages.standings import THRESHOLDS, Scores, Standing
+
+ROWS_IN_PAGE = 200
+CURVES_IN_PAGE = 5
+WHISKER_WIDTH = 84.0
+COLUMNS = (
+    "deployed",
+    "geomean",
+    "n",
+    "fast1",
+    "fast1.5",
+    "fast2",
+    "near1",
+    "near1.5",
+    "near2",
+    "correct",
+    "problems",
+    "general",
+    "tried",
+)
+"""The order of an entry's figures in the table's data; `site/assets/board.js` reads them by place."""
+
+
+def write_board(site: Site, view: BoardView) -> None:
+    """Write a board's page, its table data, and for a large board the page that lists every entry."""
+    name = places.board_page(view.name)
+    shown = view.entries[:ROWS_IN_PAGE]
+    values = board_values(view)
+    site.page(name, "board.html", view=view, entries=shown, whole=len(shown) == len(view.entries), **values)
+    if view is site.boards[0]:
+        site.page(
+            "index.html",
+            "board.html",
+            view=view,
+            entries=shown,
+            whole=len(shown) == len(view.entries),
+            **values,
+        )
+    if len(shown) < len(view.entries):
+        site.page(
+            places.all_page(view.name), "board.html", view=view, entries=view.entries, whole=True, **values
+        )
+    site.folder.write_json(table_file(view.name), table_data(view))
+
+
+def table_file(board: str) -> str:
+    """The compact table that the board's script sorts and filters."""
+    return f"boards/{places.slug(board)}.table.json"
+
+
+def board_values(view: BoardView) -> dict[str, Any]:
+    """Compute what the board's template draws beside the records."""
+    scale = _scale(view)
+    levels = sorted({level for line in view.entries for level in line.standing.levels})
+    return {
+        "levels": levels,
+        "ranked_levels": [level for level in levels if level in RANKED_LEVELS],
+        "scale": scale,
+        "curves": [curve(view, line) for line in chosen(view)],
+        "ticks": charts.curve_ticks(),
+        "table_file": table_file(view.name),
+        "updated": max((line.standing.result.finished_at for line in view.entries), default=""),
+    }
+
+
+def chosen(view: BoardView) -> list[EntryLine]:
+    """Give the entries whose curves the page draws: the best ranked, else the first."""
+    ranked = [line for line in view.entries if line.standing.rank is not None]
+    return (ranked or view.entries)[:CURVES_IN_PAGE]
+
+
+def curve(view: BoardView, line: EntryLine) -> charts.Line:
+    """Draw one entry's share of problems with speedup >= p, over levels 1 to 3."""
+    speedups = [
+        kernel.speedup
+        for kernel in view.by_entry[line.standing.entry]
+        if kernel.is_correct and kernel.speedup and is_scored(kernel.key)
+    ]
+    return charts.Line(line.name, line.page, charts.curve_path(speedups, line.standing.overall.problems))
+
+
+def counts(view: BoardView, problem: str) -> bool:
+    """Say whether a problem counts for the rank: not on level 4 and not satisfied by a trivial answer."""
+    return not problem.startswith("4_") and problem not in view.board.unranked_problems
+
+
+def table_data(view: BoardView) -> dict[str, Any]:
+    """Give every entry's figures, overall and by level, in the order of `columns`."""
+    return {
+        "board": view.name,
+        "columns": COLUMNS,
+        "entries": [_table_entry(line) for line in view.entries],
+    }
+
+
+def _table_entry(line: EntryLine) -> dict[str, Any]:
+    standing = line.standing
+    return {
+        "id": standing.entry,
+        "name": line.name,
+        "org": line.organization,
+        "kind": standing.kind,
+        "rank": line.rank,
+        "why": standing.unranked_because,
+        "date": line.date,
+        "backend": line.backend,
+        "precision": line.precision,
+        "ci": [numbers.rounded(bound) for bound in standing.deployed_ci95],
+        "all": _figures(standing.overall),
+        **{f"l{level}": _figures(scores) for level, scores in sorted(standing.levels.items())},
+    }
+
+
+def _figures(scores: Scores) -> list[float | int | None]:
+    return [
+        numbers.rounded(scores.deployed_speedup),
+        numbers.rounded(scores.geomean_speedup),
+        scores.geomean_n,
+        *(numbers.rounded(scores.fast[p]) for p in THRESHOLDS),
+        *(scores.straddling[p] for p in THRESHOLDS),
+        scores.correct,
+        scores.problems,
+        scores.general,
+        scores.tried_elsewhere,
+    ]
+
+
+def _scale(view: BoardView) -> charts.Scale:
+    standings: list[Standing] = [line.standing for line in view.entries]
+    return charts.Scale([1.0, *(bound for item in standings for bound in item.deployed_ci95)], WHISKER_WIDTH)

@@ -1,0 +1,194 @@
+"""The page of one entry on one board, and the same as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from kernel_evaluator.records.version import evaluator_sha256
+
+from leaderboard.render import places
+from leaderboard.render.model import Revision
+from leaderboard.render.pages.boards import counts
+from leaderboard.render.parts import charts, numbers
+from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, is_scored
+from leaderboard.render.parts.rows import kernel_rows
+from leaderboard.render.site import BoardView, Site, problem_title
+from leaderboard.stages.standings import Scores
+
+
+def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
+    """Write an entry's page, its JSON and its recorded result."""
+    standing = line.standing
+    kernels = view.by_entry[standing.entry]
+    titles = {problem: problem_title(item.name) for problem, item in site.problems.items()}
+    rows = kernel_rows(
+        kernels,
+        titles=titles,
+        problems=f"{places.up(line.page)}problems/",
+        query=f"board={places.slug(view.name)}&amp;a={standing.entry}",
+    )
+    site.page(
+        line.page,
+        "entry.html",
+        view=view,
+        line=line,
+        standing=standing,
+        rows=rows,
+        failures=failures(kernels),
+        waiting=waiting(standing.overall, kernels),
+        missing=missing(standing.overall),
+        bars=charts.histogram([kernel.speedup for kernel in kernels if kernel.speedup and kernel.is_correct]),
+        bar_ticks=charts.histogram_ticks(),
+        labels=Counter(label for kernel in kernels for label in kernel.labels).most_common(),
+        evaluators=site.data.evaluators.get((view.name, standing.entry), Counter()).most_common(),
+        present=evaluator_sha256(),
+        history=history(site, view, line),
+        siblings=[other for other in site.boards if other is not view and standing.entry in other.names],
+        citation=citation(site, line),
+        code_link=code_link(site, standing.entry),
+    )
+    site.folder.write_json(places.entry_api(view.name, standing.entry), entry_data(view, line))
+
+
+def failures(kernels: Sequence[KernelLine]) -> list[tuple[str, str, int]]:
+    """Count kernels that are not correct: (status, its words, how many), most frequent first."""
+    counted = Counter(kernel.status for kernel in kernels if not kernel.is_correct)
+    return [(status.value, STATUS_WORDS[status], number) for status, number in counted.most_common()]
+
+
+def waiting(scores: Scores, kernels: Sequence[KernelLine]) -> int:
+    """Count the submitted kernels of the ranked levels, first samples alone, that have no row yet."""
+    judged = sum(is_scored(kernel.key) for kernel in kernels)
+    return max(scores.submitted - judged, 0)
+
+
+def missing(scores: Scores) -> int:
+    """Count the problems without a kernel."""
+    return max(scores.problems - scores.submitted, 0)
+
+
+def history(site: Site, view: BoardView, line: EntryLine) -> list[Revision]:
+    """Give the entry's evaluations on the board, newest first, the current one among them."""
+    standing, result = line.standing, line.standing.result
+    current = Revision(
+        revision=result.revision,
+        reason=result.reason,
+        finished_at=result.finished_at,
+        evaluator_version=result.evaluator_version,
+        correct=standing.overall.correct,
+        deployed_speedup=standing.overall.deployed_speedup,
+    )
+    earlier = site.data.history.get((view.name, standing.entry), ())
+    return [current, *sorted(earlier, key=lambda item: -item.revision)]
+
+
+def citation(site: Site, line: EntryLine) -> str:
+    """Write a BibTeX record; braces and backslashes of the name are left out, so that it stays one record."""
+    name, organization = (_bibtex(text) for text in (line.name, line.organization))
+    address = site.data.config.base_url + line.page if site.data.config.base_url else line.page
+    author = organization or name
+    return (
+        f"@misc{{kernelbench-leaderboard-{line.standing.entry},\n"
+        f"  title = {{{name} on the KernelBench Leaderboard}},\n"
+        f"  author = {{{{{author}}}}},\n"
+        f"  year = {{{line.date[:4]}}},\n"
+        f"  note = {{{line.standing.result.board}, revision {line.standing.result.revision}, {line.date}}},\n"
+        f"  howpublished = {{\\url{{{address}}}}}\n}}"
+    )
+
+
+def code_link(site: Site, entry: str) -> str:
+    """Link the submission in the repository; empty where none is set."""
+    repository = numbers.safe_url(site.data.config.repository)
+    return f"{repository.rstrip('/')}/blob/main/submissions/{entry}.json" if repository else ""
+
+
+def entry_data(view: BoardView, line: EntryLine) -> dict[str, Any]:
+    """Give an entry's scores and rows as JSON; the recorded result file holds every digit."""
+    standing, result = line.standing, line.standing.result
+    return {
+        "schema_version": 1,
+        "board": view.name,
+        "entry": standing.entry,
+        **standing_data(line),
+        "submission_sha256": result.submission_sha256,
+        "evaluator_version": result.evaluator_version,
+        "revision": result.revision,
+        "reason": result.reason,
+        "started_at": result.started_at,
+        "finished_at": result.finished_at,
+        "gpu_seconds": numbers.rounded(result.gpu_seconds),
+        "cpu_seconds": numbers.rounded(result.cpu_seconds),
+        "environments": {name: dataclasses.asdict(item) for name, item in result.environments.items()},
+        "rows": [
+            kernel_data(kernel, counted=counts(view, kernel.problem))
+            for kernel in view.by_entry[standing.entry]
+        ],
+    }
+
+
+def standing_data(line: EntryLine) -> dict[str, Any]:
+    """Give a standing's line as JSON: who, which rank, and every score."""
+    standing = line.standing
+    return {
+        "display_name": line.name,
+        "organization": line.organization,
+        "kind": standing.kind,
+        "rank": standing.rank,
+        "rank_shared_by": line.sharing if standing.rank is not None else None,
+        "unranked_because": standing.unranked_because,
+        "deployed_ci95": [numbers.rounded(bound) for bound in standing.deployed_ci95],
+        "overall": scores_data(standing.overall),
+        "levels": {str(level): scores_data(scores) for level, scores in sorted(standing.levels.items())},
+        "failures": dict(standing.failures),
+    }
+
+
+def scores_data(scores: Scores) -> dict[str, Any]:
+    """Give scores as JSON, with rates and speedups at six digits."""
+    return {
+        "problems": scores.problems,
+        "ranked_problems": scores.ranked_problems,
+        "submitted": scores.submitted,
+        "compiled": scores.compiled,
+        "correct": scores.correct,
+        "geomean_speedup": numbers.rounded(scores.geomean_speedup),
+        "geomean_n": scores.geomean_n,
+        "deployed_speedup": numbers.rounded(scores.deployed_speedup),
+        "fast": {f"{p:g}": numbers.rounded(share) for p, share in scores.fast.items()},
+        "straddling": {f"{p:g}": number for p, number in scores.straddling.items()},
+        "correct_rate": numbers.rounded(scores.correct_rate),
+        "compile_rate": numbers.rounded(scores.compile_rate),
+        "general": scores.general,
+        "tried_elsewhere": scores.tried_elsewhere,
+        "pass_at_k": {str(k): numbers.rounded(share) for k, share in scores.pass_at_k.items()},
+        "speedup_percentiles": {
+            f"{q:g}": numbers.rounded(value) for q, value in scores.speedup_percentiles.items()
+        },
+    }
+
+
+def kernel_data(line: KernelLine, *, counted: bool) -> dict[str, Any]:
+    """Give one kernel's line as JSON, without the fields that say nothing."""
+    interval = None if line.interval is None else [numbers.rounded(bound) for bound in line.interval]
+    values: dict[str, Any] = {
+        "key": str(line.key),
+        "status": line.status.value,
+        "speedup": numbers.rounded(line.speedup),
+        "speedup_ci95": interval,
+        "runtime_ms": numbers.rounded(line.runtime_ms),
+        "reference_ms": numbers.rounded(line.reference_ms),
+        "floor_share": numbers.rounded(line.floor_share),
+        "labels": list(line.labels),
+        "failure": line.message,
+        "kernel_sha256": line.kernel_sha256,
+        "counted": counted,
+    }
+    return {name: value for name, value in values.items() if value not in (None, "", [])}
+
+
+def _bibtex(text: str) -> str:
+    return "".join(sign for sign in text if sign not in "{}\\%#&$~^_")

@@ -1,0 +1,175 @@
+"""Small files for programs and other sites: the news feed, badges, robots' map and the index of the data."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from leaderboard.render import places
+from leaderboard.render.pages.entries import standing_data
+from leaderboard.render.parts import numbers
+from leaderboard.render.parts.kernels import compressed
+from leaderboard.render.parts.lines import EntryLine
+from leaderboard.render.site import BoardView, Site
+from leaderboard.stages.standings import THRESHOLDS
+from leaderboard.texts.inert import cell
+
+FEED_LENGTH = 50
+_SIGN_WIDTH = 6.6
+
+
+def write_feeds(site: Site) -> None:
+    """Write the feed, the schemas, and the index and standings of every board."""
+    newest = sorted(
+        ((line.standing.result.finished_at, view, line) for view in site.boards for line in view.entries),
+        key=lambda item: item[0],
+        reverse=True,
+    )[:FEED_LENGTH]
+    site.page(
+        "feed.xml", "feed.xml", newest=newest, updated=newest[0][0] if newest else "1970-01-01T00:00:00Z"
+    )
+    for name, body in site.data.schemas.items():
+        site.folder.write(f"schemas/{name}", body)
+    site.folder.write_json(f"{places.API}/index.json", index_data(site))
+
+
+def write_board_data(site: Site, view: BoardView) -> None:
+    """Write a board's standings as JSON and CSV, and every kernel of it as CSV."""
+    name = f"{places.API}/boards/{places.slug(view.name)}"
+    site.folder.write_json(places.board_api(view.name), board_data(view))
+    site.folder.write(f"{name}.csv", board_csv(view))
+    site.folder.write(f"{name}.rows.csv.gz", compressed(rows_csv(view)))
+
+
+def index_data(site: Site) -> dict[str, Any]:
+    """Say where a program finds what: addresses are relative to the site's root."""
+    return {
+        "schema_version": 1,
+        "title": site.data.config.title,
+        "schemas": [f"schemas/{name}" for name in sorted(site.data.schemas)],
+        "boards": [
+            {
+                "name": view.name,
+                "gpu": view.board.gpu,
+                "sizes": view.board.sizes,
+                "entries": len(view.entries),
+                "standings": places.board_api(view.name),
+                "standings_csv": f"{places.API}/boards/{places.slug(view.name)}.csv",
+                "rows_csv": f"{places.API}/boards/{places.slug(view.name)}.rows.csv.gz",
+                "entry": f"{places.API}/entries/{places.slug(view.name)}/{{entry}}.json",
+                "result": f"{places.API}/results/{places.slug(view.name)}/{{entry}}.json.gz",
+                "problem": f"{places.API}/problems/{places.slug(view.name)}/{{problem}}.json",
+            }
+            for view in site.boards
+        ],
+        "kernels": f"kernels/{{entry}}/{{level}}-{{(problem - 1) // {places.CHUNK}}}.json.gz",
+    }
+
+
+def board_data(view: BoardView) -> dict[str, Any]:
+    """Give a board's standings as JSON."""
+    return {
+        "schema_version": 1,
+        "board": view.name,
+        "gpu": view.board.gpu,
+        "sizes": view.board.sizes,
+        "unranked_problems": dict(view.board.unranked_problems),
+        "standings": [{"entry": line.standing.entry, **standing_data(line)} for line in view.entries],
+    }
+
+
+def board_csv(view: BoardView) -> str:
+    """Give a board's standings as CSV, one line an entry."""
+    header = [
+        "rank",
+        "entry",
+        "display_name",
+        "organization",
+        "kind",
+        "deployed_speedup",
+        "deployed_low",
+        "deployed_high",
+        "geomean_speedup",
+        "geomean_n",
+        *(f"fast@{p:g}" for p in THRESHOLDS),
+        "correct",
+        "compiled",
+        "submitted",
+        "problems",
+        "finished_at",
+    ]
+    return _csv([header, *(_board_row(line) for line in view.entries)])
+
+
+def rows_csv(view: BoardView) -> str:
+    """Give every kernel of a board as CSV, one line a kernel."""
+    header = [
+        "entry",
+        "key",
+        "status",
+        "speedup",
+        "low",
+        "high",
+        "runtime_ms",
+        "reference_ms",
+        "floor_share",
+        "labels",
+    ]
+    return _csv(chain([header], _kernel_rows(view)))
+
+
+def write_badge(site: Site, view: BoardView, line: EntryLine) -> None:
+    """Write the entry's badge: its rank and deployed speedup on the board."""
+    left = f"KernelBench {view.name}"
+    rank = f"#{line.rank} · " if line.standing.rank is not None else ""
+    right = rank + numbers.speedup(line.standing.overall.deployed_speedup)
+    widths = [round(_SIGN_WIDTH * len(text) + 14) for text in (left, right)]
+    site.page(
+        places.badge(view.name, line.standing.entry), "badge.svg", left=left, right=right, widths=widths
+    )
+
+
+def _board_row(line: EntryLine) -> list[Any]:
+    standing, scores = line.standing, line.standing.overall
+    return [
+        "" if standing.rank is None else standing.rank,
+        standing.entry,
+        cell(line.name),
+        cell(line.organization),
+        standing.kind,
+        scores.deployed_speedup,
+        *standing.deployed_ci95,
+        scores.geomean_speedup,
+        scores.geomean_n,
+        *(scores.fast[p] for p in THRESHOLDS),
+        scores.correct,
+        scores.compiled,
+        scores.submitted,
+        scores.problems,
+        standing.result.finished_at,
+    ]
+
+
+def _kernel_rows(view: BoardView) -> Iterator[list[Any]]:
+    for entry, lines in view.by_entry.items():
+        for line in lines:
+            times = (line.runtime_ms, line.reference_ms, line.floor_share)
+            labels = cell(" ".join(line.labels))
+            yield [
+                entry,
+                line.key,
+                line.status.value,
+                line.speedup,
+                *(line.interval or ("", "")),
+                *times,
+                labels,
+            ]
+
+
+def _csv(rows: Iterable[list[Any]]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue()

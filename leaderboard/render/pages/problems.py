@@ -1,0 +1,188 @@
+"""The pages of the problems: the list of all, and one page each with its reference and the kernels on it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from kernel_evaluator.problems.problem_set import Problem
+
+from leaderboard.render import places
+from leaderboard.render.model import Baseline
+from leaderboard.render.pages.entries import kernel_data
+from leaderboard.render.parts import numbers
+from leaderboard.render.parts.code import highlighted
+from leaderboard.render.parts.lines import KernelLine
+from leaderboard.render.site import BoardView, Site, problem_title
+
+TOP = 5
+ROWS_IN_PAGE = 25
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a board knows of one problem."""
+
+    view: BoardView
+    lines: list[KernelLine]
+    correct: int
+    baseline: Baseline
+    floor_ms: float | None
+    unranked_because: str
+
+    @property
+    def best(self) -> KernelLine | None:
+        """The fastest correct kernel."""
+        return self.lines[0] if self.lines and self.lines[0].is_correct and self.lines[0].speedup else None
+
+    @property
+    def sent(self) -> list[KernelLine]:
+        """The kernels of entries, fastest first: baselines are what there is to beat, and solve nothing."""
+        return [line for line in self.lines if not self._is_baseline(line)]
+
+    @property
+    def best_sent(self) -> KernelLine | None:
+        """The fastest correct kernel of an entry."""
+        return next((line for line in self.sent if line.is_correct and line.speedup), None)
+
+    @property
+    def best_of_pytorch(self) -> KernelLine | None:
+        """The fastest correct baseline: eager PyTorch, torch.compile and what else was measured."""
+        ours = (line for line in self.lines if self._is_baseline(line))
+        return next((line for line in ours if line.is_correct and line.speedup), None)
+
+    def _is_baseline(self, line: KernelLine) -> bool:
+        return self.view.names[line.entry].standing.kind == "baseline"
+
+    @property
+    def shown(self) -> list[KernelLine]:
+        """The kernels that stand in the page itself."""
+        return self.lines[:ROWS_IN_PAGE]
+
+    @property
+    def top(self) -> list[KernelLine]:
+        """The fastest kernels, whose code stands in the page."""
+        return [line for line in self.lines[:TOP] if line.is_correct and line.speedup]
+
+
+def write_problem(site: Site, problem: str, sources: dict[tuple[str, str], str]) -> None:
+    """Write a problem's page, its source and its results as JSON.
+
+    `sources` holds the code of the fastest kernels by (entry, key).
+    """
+    item = site.problems[problem]
+    found = [results(site, view, problem) for view in site.boards]
+    site.page(
+        places.problem_page(problem),
+        "problem.html",
+        problem=problem,
+        item=item,
+        title=problem_title(item.name),
+        description=description(item),
+        sizes=constants(item),
+        reference=highlighted(item.source),
+        found=found,
+        codes=sources,
+        chunk=places.CHUNK,
+        around=neighbours(site, problem),
+        certified=problem in site.data.certified,
+        deal=site.data.deals.get(problem),
+    )
+    site.folder.write(f"problems/{problem}.py", item.source)
+    for result in found:
+        site.folder.write_json(places.problem_api(result.view.name, problem), problem_data(result, item))
+
+
+def write_problem_list(site: Site) -> None:
+    """Write the page that lists every problem."""
+    rows = [
+        (problem, item, [results(site, view, problem) for view in site.boards[:1]])
+        for problem, item in site.problems.items()
+    ]
+    site.page("problems/index.html", "problems.html", rows=rows, certified=site.data.certified)
+
+
+def results(site: Site, view: BoardView, problem: str) -> Results:
+    """Collect what a board knows of a problem."""
+    lines = view.by_problem.get(problem, [])
+    measured = [line.reference_ms for line in lines if line.reference_ms]
+    baseline = site.data.baselines.get(view.name, {}).get(problem)
+    if baseline is None:
+        middle = sorted(measured)[len(measured) // 2] if measured else None
+        baseline = Baseline(eager_ms=middle, source="the median of the times measured beside the kernels")
+    return Results(
+        view,
+        lines,
+        sum(line.is_correct for line in lines),
+        baseline,
+        site.data.floors.get(view.board.gpu, {}).get(problem) if view.board.sizes == "full" else None,
+        view.board.unranked_problems.get(problem, ""),
+    )
+
+
+def wanted_sources(site: Site, problems: list[str]) -> dict[str, dict[str, list[str]]]:
+    """Say which kernels the pages of some problems show: entry to problem to keys."""
+    wanted: dict[str, dict[str, list[str]]] = {}
+    for problem in problems:
+        for view in site.boards:
+            for line in results(site, view, problem).top:
+                wanted.setdefault(line.entry, {}).setdefault(problem, []).append(str(line.key))
+    return wanted
+
+
+def description(item: Problem) -> str:
+    """Give the problem's own words: the docstring of its file."""
+    return ast.get_docstring(_tree(item.source)) or ""
+
+
+def constants(item: Problem) -> list[tuple[str, str]]:
+    """Give the sizes of the problem as its file sets them: (name, expression)."""
+    return list(_constants(_tree(item.source)))
+
+
+def neighbours(site: Site, problem: str) -> tuple[str, str]:
+    """Give the problems before and after this one; empty at the ends."""
+    order = list(site.problems)
+    at = order.index(problem)
+    return order[at - 1] if at else "", order[at + 1] if at + 1 < len(order) else ""
+
+
+def problem_data(result: Results, item: Problem) -> dict[str, Any]:
+    """Give a problem's results on a board as JSON, fastest first."""
+    names = result.view.names
+    return {
+        "schema_version": 1,
+        "board": result.view.name,
+        "problem": f"{item.level}_{item.problem_id}",
+        "name": item.name,
+        "problem_sha256": item.sha256,
+        "eager_ms": numbers.rounded(result.baseline.eager_ms),
+        "compiled_ms": numbers.rounded(result.baseline.compiled_ms),
+        "floor_ms": numbers.rounded(result.floor_ms),
+        "unranked_because": result.unranked_because,
+        "kernels": [
+            {
+                "entry": line.entry,
+                "display_name": names[line.entry].name,
+                **kernel_data(line, counted=not result.unranked_because),
+            }
+            for line in result.lines
+        ],
+    }
+
+
+@lru_cache(maxsize=1)
+def _tree(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except SyntaxError:
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            yield statement.targets[0].id, ast.unparse(statement.value)

@@ -1,0 +1,144 @@
+"""Turns records into the lines that tables show: one an entry, one a kernel. Computes no score."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from kernel_evaluator.records.keys import RANKED_LEVELS, KernelKey
+from kernel_evaluator.records.rows import ResultFile, Row, Status
+from kernel_evaluator.scores import published_interval
+
+from leaderboard.render import places
+from leaderboard.render.parts import numbers
+from leaderboard.stages.standings import Board, Standing
+
+STATUS_WORDS = {
+    Status.CORRECT: "correct",
+    Status.MISMATCH: "wrong result",
+    Status.FRAGILE: "fragile",
+    Status.COMPILE_ERROR: "does not compile",
+    Status.RUNTIME_ERROR: "fails at run time",
+    Status.TIMEOUT: "too slow to finish",
+    Status.OUT_OF_MEMORY: "out of memory",
+    Status.REJECTED: "rejected",
+    Status.QUARANTINED: "quarantined",
+    Status.INFRA_ERROR: "not measured",
+}
+
+
+class KernelLine(NamedTuple):
+    """One kernel as tables show it; `floor_share` is the share of the hardware's limit that it reaches.
+
+    A tuple, since a large board has hundreds of thousands, and processes send them to each other.
+    """
+
+    key: KernelKey
+    problem: str
+    entry: str
+    status: Status
+    speedup: float | None
+    interval: tuple[float, float] | None
+    runtime_ms: float | None
+    reference_ms: float | None
+    floor_share: float | None
+    labels: tuple[str, ...]
+    message: str
+    kernel_sha256: str
+
+    @property
+    def words(self) -> str:
+        """The status in words."""
+        return STATUS_WORDS[self.status]
+
+    @property
+    def is_correct(self) -> bool:
+        """Whether the kernel counts as correct."""
+        return self.status is Status.CORRECT
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the kernel is faster than the reference beyond doubt: its whole interval lies above 1."""
+        return self.is_correct and self.interval is not None and self.interval[0] > 1
+
+
+@dataclass(frozen=True)
+class EntryLine:
+    """One entry on a board, with how many others share its rank."""
+
+    standing: Standing
+    page: str
+    sharing: int
+    name: str
+    organization: str
+    backend: str
+    precision: str
+
+    @property
+    def rank(self) -> str:
+        """The rank as shown, `2=` where it is shared."""
+        return numbers.rank(self.standing.rank, self.sharing)
+
+    @property
+    def date(self) -> str:
+        """The day the entry's evaluation ended."""
+        return numbers.date(self.standing.result.finished_at)
+
+
+def entry_lines(board: Board) -> list[EntryLine]:
+    """Give a board's entries in its order."""
+    ranks = Counter(standing.rank for standing in board.standings)
+    return [_entry_line(board.name, standing, ranks[standing.rank]) for standing in board.standings]
+
+
+def is_scored(key: KernelKey) -> bool:
+    """Whether a kernel counts in an entry's scores: the first sample of a problem of a ranked level."""
+    return key.sample == 0 and key.level in RANKED_LEVELS
+
+
+def kernel_line(row: Row, entry: str, floors: Mapping[str, float]) -> KernelLine:
+    """Give one row as tables show it."""
+    key, problem = _named(row.key)
+    runtime = row.runtime_ms.median if row.runtime_ms else None
+    floor = floors.get(problem)
+    failure = row.failure
+    return KernelLine(
+        key,
+        problem,
+        entry,
+        row.status,
+        row.speedup,
+        published_interval(row.speedup_ci95),
+        runtime,
+        row.reference_ms.median if row.reference_ms else None,
+        floor / runtime if floor and runtime else None,
+        row.labels,
+        "" if failure is None else numbers.plain(f"{failure.name}: {failure.message}", 160),
+        row.kernel_sha256,
+    )
+
+
+def kernel_lines(result: ResultFile, floors: Mapping[str, float]) -> Iterator[KernelLine]:
+    """Give every row of a result file as tables show it."""
+    return (kernel_line(row, result.entry, floors) for row in result.rows)
+
+
+@cache
+def _named(key: KernelKey) -> tuple[KernelKey, str]:
+    """Name a kernel's problem; equal keys become one object, for they stand in every entry."""
+    return key, places.problem_id(key)
+
+
+def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:
+    return EntryLine(
+        standing,
+        places.entry_page(board, standing.entry),
+        sharing if standing.rank is not None else 1,
+        numbers.plain(standing.display_name, 80) or standing.entry,
+        numbers.plain(standing.organization, 80),
+        numbers.plain(standing.metadata.get("backend", ""), 40),
+        numbers.plain(standing.metadata.get("precision", ""), 40),
+    )

@@ -1,0 +1,191 @@
+"""Reads what the site is made from: results, submissions, problems, baselines, certificates.
+
+A submission is read once for its digests, and again only when its kernels are written or shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from itertools import chain
+from pathlib import Path
+
+from kernel_evaluator.machine import figures
+from kernel_evaluator.problems.deciding import SHARPNESS
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.places import PROBLEM_SET
+from kernel_evaluator.records.rows import ResultFile
+
+from leaderboard.files import store
+from leaderboard.files.baseline_files import read_baseline
+from leaderboard.files.ledger import read_all
+from leaderboard.render.model import Baseline, FirstCorrect, History, Notice, Revision, SiteConfig, SiteData
+from leaderboard.render.parts.lines import is_scored
+from leaderboard.render.published import read_published
+from leaderboard.render.reading.readings import EntryReader, Reading
+from leaderboard.render.workers import spread, without_collection
+from leaderboard.resources import SCHEMAS
+from leaderboard.stages.aggregate import rank
+from leaderboard.stages.boards import CERTIFICATES, read_certificates, read_deals, read_ranked
+from leaderboard.stages.standings import Board
+
+ENTRIES_A_TASK = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where things are read from."""
+
+    data: Path = Path("data")
+    submissions: Path = Path("submissions")
+    baselines: Path = Path("baselines")
+    problems: Path = PROBLEM_SET
+    certificates: Path = CERTIFICATES
+
+
+@dataclass(frozen=True)
+class EntryFiles:
+    """The files of entries, read one at a time, as pages need them."""
+
+    submissions: Path
+    data: Path
+    digests: Mapping[str, str] = field(default_factory=dict)
+    shown: Mapping[tuple[str, str], Path] = field(default_factory=dict)
+    """The file of the revision that is shown, by board and entry, where it is not the newest."""
+
+    def digest(self, entry: str) -> str:
+        """Name the content of an entry's submission; empty where it has none."""
+        return self.digests.get(entry, "")
+
+    def load(self, entry: str) -> Mapping[str, str]:
+        """Read an entry's kernels: key to source; empty where it has none."""
+        path = self._path(entry)
+        kernels: dict[str, str] = json.loads(path.read_bytes())["kernels"] if path.is_file() else {}
+        return kernels
+
+    def result(self, board: str, entry: str) -> bytes:
+        """Give the bytes of an entry's recorded result, of the revision that is shown."""
+        newest = store.recorded_path(self.data, board, entry)
+        return self.shown.get((board, entry), newest).read_bytes()
+
+    def _path(self, entry: str) -> Path:
+        return self.submissions / f"{entry}.json"
+
+
+def read_site(places: Places, config: SiteConfig) -> SiteData:
+    """Read everything and aggregate it; raise StoreError where a file is broken."""
+    problems = tuple(ProblemSet(places.problems))
+    certificates = read_certificates(places.certificates)
+    floors = {gpu: _floors(gpu, problems) for gpu in figures.gpus()}
+    reader = EntryReader(
+        data=places.data, submissions=places.submissions, certificates=certificates, floors=floors
+    )
+    with without_collection():
+        readings = _read_entries(reader, places.data, config.jobs)
+        boards = rank((reading.scored for reading in readings), certificates)
+    digests = {reading.scored.standing.entry: reading.submission_sha256 for reading in readings}
+    shown = {
+        (reading.path.parent.name, reading.path.stem): reading.shown
+        for reading in readings
+        if reading.shown != reading.path
+    }
+    history, first_correct = _read_history(places.data, boards)
+    return SiteData(
+        boards=boards,
+        problems=problems,
+        kernels=EntryFiles(places.submissions, places.data, digests, shown),
+        config=config,
+        lines={(reading.path.parent.name, reading.path.stem): reading.lines for reading in readings},
+        evaluators={
+            (reading.path.parent.name, reading.path.stem): reading.evaluators for reading in readings
+        },
+        history=history,
+        first_correct=first_correct,
+        baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
+        floors=floors,
+        certified=read_ranked(places.certificates),
+        deals=read_deals(places.certificates.with_name(SHARPNESS.name)),
+        notices=_read_notices(places.data / "notices.json"),
+        spending=read_all(places.data),
+        published=read_published(places.baselines),
+        schemas={path.name: path.read_bytes() for path in sorted(SCHEMAS.glob("*.json"))},
+    )
+
+
+def _read_entries(reader: EntryReader, data: Path, jobs: int) -> list[Reading]:
+    """Read every entry with its results on all boards; give the results in the order of their paths."""
+    by_entry: dict[str, list[Path]] = defaultdict(list)
+    for path in sorted((data / "results").glob("*/*.json")):
+        by_entry[path.stem].append(path)
+    entries = spread(reader.read, list(by_entry.values()), jobs=jobs, chunk=ENTRIES_A_TASK)
+    return sorted(chain.from_iterable(entries), key=lambda reading: reading.path)
+
+
+def _floors(gpu: str, problems: Iterable[Problem]) -> dict[str, float]:
+    found = {f"{p.level}_{p.problem_id}": figures.floor_ms(p.level, p.problem_id, gpu=gpu) for p in problems}
+    return {problem: floor for problem, floor in found.items() if floor}
+
+
+def _read_history(data: Path, boards: Iterable[Board]) -> tuple[History, FirstCorrect]:
+    history: dict[tuple[str, str], list[Revision]] = {}
+    first_correct: dict[tuple[str, str], Mapping[tuple[KernelKey, str], str]] = {}
+    for board in boards:
+        for standing in board.standings:
+            folder = store.history_path(data, board.name, standing.entry, 0).parent
+            files = {int(path.stem): path for path in folder.glob("*.json") if path.stem.isdecimal()}
+            earlier = [files[number] for number in sorted(files) if number < standing.result.revision]
+            results = [store.read_result(path) for path in earlier]
+            if results:
+                history[board.name, standing.entry] = [_revision(result) for result in results]
+                first_correct[board.name, standing.entry] = _first_correct(results)
+    return history, first_correct
+
+
+def _first_correct(results: Iterable[ResultFile]) -> dict[tuple[KernelKey, str], str]:
+    """Map each kernel to the end of the first evaluation that found it correct."""
+    latest_first = sorted(results, key=lambda result: result.finished_at, reverse=True)
+    return {
+        (row.key, row.kernel_sha256): result.finished_at
+        for result in latest_first
+        for row in result.rows
+        if row.is_correct
+    }
+
+
+def _revision(result: ResultFile) -> Revision:
+    return Revision(
+        revision=result.revision,
+        reason=result.reason,
+        finished_at=result.finished_at,
+        evaluator_version=result.evaluator_version,
+        correct=sum(row.is_correct for row in result.rows if is_scored(row.key)),
+    )
+
+
+def _read_baselines(path: Path) -> dict[str, Baseline]:
+    if not path.is_file():
+        return {}
+    file = read_baseline(path)
+    if not file.measured_here:
+        return {}
+    return {
+        problem: Baseline(
+            eager_ms=times.eager.typical if times.eager else None,
+            compiled_ms=times.compiled.typical if times.compiled else None,
+            source=file.source,
+        )
+        for problem, times in file.problems.items()
+    }
+
+
+def _read_notices(path: Path) -> tuple[Notice, ...]:
+    if not path.is_file():
+        return ()
+    try:
+        return tuple(Notice(**notice) for notice in store.read_strictly(path))
+    except TypeError as error:
+        wanted = ", ".join(item.name for item in fields(Notice))
+        raise store.StoreError(f"{path}: must be a list of objects with {wanted}: {error}") from error

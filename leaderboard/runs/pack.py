@@ -1,0 +1,160 @@
+"""Kernels on disk to a submission file, and back. Copies sources as they are; judges and runs nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernel_evaluator.records.keys import PROBLEM_COUNTS, KernelKey
+from kernel_evaluator.upstream.files import RunFolder
+
+from leaderboard.checks.report import Mistake, check_bytes
+from leaderboard.files import store
+from leaderboard.files.submission import Submission
+from leaderboard.generate.journal import Journal
+from leaderboard.generate.run import read_config
+
+_NAMED_BY_KEY = re.compile(r"(level_\d+_problem_\d+_sample_\d+)(?:_kernel)?\.py")
+_NAMED_BY_LEVEL = re.compile(r"level_?([1-4])")
+_NAMED_BY_PROBLEM = re.compile(r"([1-9]\d{0,2})(?:_.*)?\.py")
+
+
+class PackError(Exception):
+    """Kernels that cannot be packed. The message names the files and says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packed:
+    """A submission's text, and what `kbl validate` would say of it."""
+
+    text: str
+    kernels: int
+    missing: Mapping[int, int]
+    """Problems without a kernel, a level that has any."""
+    mistakes: tuple[Mistake, ...]
+    warnings: tuple[Mistake, ...]
+
+
+def find_kernels(paths: Iterable[Path], samples: Sequence[int] = ()) -> dict[KernelKey, str]:
+    """Read the kernels under run folders, or folders of the user's own, of the samples asked for (or all).
+
+    A file is taken for what its name says: `level_1_problem_2_sample_0_kernel.py` (with or without
+    `_kernel`) anywhere, or `2_Name.py` and `2.py` below a folder `level1`. Raises PackError where two files
+    claim one key, and where a folder holds no kernel, or none of the samples.
+    """
+    found: dict[KernelKey, Path] = {}
+    for root in paths:
+        named = {path: _key_of(path) for path in _python_files(root)}
+        kernels = {path: key for path, key in named.items() if key is not None}
+        if not kernels:
+            raise PackError(
+                f"{root}: no kernel here; name them level_1_problem_2_sample_0_kernel.py or level1/2.py"
+            )
+        for path, key in kernels.items():
+            if key in found:
+                raise PackError(f"{key} is claimed by two files, {found[key]} and {path}; remove one")
+            if not samples or key.sample in samples:
+                found[key] = path
+    if not found:
+        wanted = ", ".join(map(str, samples))
+        raise PackError(f"no kernel of sample {wanted} here; leave --sample out, or name another")
+    return {key: _read(found[key]) for key in sorted(found)}
+
+
+def nameless(paths: Iterable[Path]) -> list[Path]:
+    """List the Python files there whose names are no kernel's."""
+    return [path for root in paths for path in _python_files(root) if _key_of(path) is None]
+
+
+def pack(kernels: Mapping[KernelKey, str], metadata: Mapping[str, Any], name: str) -> Packed:
+    """Make the submission file's text; `name` is the file's name, which becomes the entry's id."""
+    value = {"metadata": dict(metadata), "kernels": {str(key): kernels[key] for key in sorted(kernels)}}
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    problems = {(key.level, key.problem_id) for key in kernels}
+    levels = sorted({level for level, _ in problems})
+    missing = {level: PROBLEM_COUNTS[level] - sum(at == level for at, _ in problems) for level in levels}
+    report = check_bytes(text.encode("utf-8", "surrogatepass"), Path(name))
+    return Packed(
+        text=text,
+        kernels=len(kernels),
+        missing={level: count for level, count in missing.items() if count},
+        mistakes=report.mistakes,
+        warnings=report.warnings,
+    )
+
+
+def generation_metadata(paths: Iterable[Path]) -> dict[str, Any]:
+    """Gather what the runs' own records say: backend, precision, model, temperature, samples, cost.
+
+    The cost is left out unless the price of every answer is known.
+    """
+    recorded = [path for path in paths if _has_config(path)]
+    configs = [read_config(path / "generation_config.yaml") for path in recorded]
+    totals = [Journal(path).totals() for path in recorded]
+    priced = bool(totals) and all(total.replies and total.priced == total.replies for total in totals)
+    merged = {name: value for config in configs for name, value in config.items()}
+    generation = {
+        "model": merged.get("model_name"),
+        "temperature": merged.get("temperature"),
+        "samples": merged.get("num_samples"),
+        "cost_usd": round(sum(total.cost_usd for total in totals), 6) if priced else None,
+    }
+    generation = {name: value for name, value in generation.items() if value not in (None, "")}
+    metadata = {
+        "backend": merged.get("backend"),
+        "precision": merged.get("precision"),
+        "generation": generation,
+    }
+    return {name: value for name, value in metadata.items() if value}
+
+
+def unpack(submission: Submission, root: Path, run_name: str) -> list[Path]:
+    """Write one run folder a level, `<run_name>_level1` and so on, as KernelBench's own scripts expect."""
+    folders = []
+    for level in sorted({key.level for key in submission.kernels}):
+        run = RunFolder(path=root / f"{run_name}_level{level}")
+        for key, source in submission.kernels.items():
+            if key.level == level:
+                run.write_kernel(key, source)
+        folders.append(run.path)
+    return folders
+
+
+def write(path: Path, packed: Packed) -> None:
+    """Write the submission file in one step."""
+    store.write_atomically(path, packed.text)
+
+
+def _has_config(path: Path) -> bool:
+    return (path / "generation_config.yaml").is_file()
+
+
+def _python_files(root: Path) -> list[Path]:
+    if root.is_file():
+        return [root]
+    if not root.is_dir():
+        raise PackError(f"{root}: no such file or folder")
+    return sorted(path for path in root.rglob("*.py") if path.is_file())
+
+
+def _key_of(path: Path) -> KernelKey | None:
+    named = _NAMED_BY_KEY.fullmatch(path.name)
+    level = _NAMED_BY_LEVEL.fullmatch(path.parent.name)
+    problem = _NAMED_BY_PROBLEM.fullmatch(path.name)
+    try:
+        if named:
+            return KernelKey.parse(named[1])
+        return KernelKey(int(level[1]), int(problem[1])) if level and problem else None
+    except ValueError as error:
+        raise PackError(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PackError(f"{path}: must be UTF-8: {error}") from error

@@ -1,0 +1,198 @@
+"""Measured kernels in one shape, whoever wrote the file: our result files, or KernelBench's run folders.
+
+Reads files. Scores are the business of `analyze` and `compare`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from kernel_evaluator.baselines import MODES, BaselineFile
+from kernel_evaluator.machine.figures import gpu_model
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Row, Sizes
+from kernel_evaluator.scores import Interval, published_interval
+from kernel_evaluator.upstream.files import (
+    EvalResults,
+    RunFolder,
+    baseline_means,
+    is_compiled,
+    read_eval_results,
+)
+
+from leaderboard.files.store import StoreError, parse_result, read_strictly
+
+ProblemKey = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One kernel's outcome. `speedup` is over eager PyTorch measured beside it, where it was."""
+
+    key: KernelKey
+    status: str
+    compiled: bool
+    correct: bool
+    runtime_ms: float | None = None
+    speedup: float | None = None
+    speedup_ci95: Interval | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Every kernel of one run or entry."""
+
+    name: str
+    hardware: str
+    """The GPU's model, or CPU; empty where nothing says."""
+    sizes: Sizes
+    samples: Mapping[KernelKey, Sample]
+
+    @property
+    def levels(self) -> list[int]:
+        """The levels that have any kernel."""
+        return sorted({key.level for key in self.samples})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """Milliseconds by problem; on which hardware and at which sizes, where the file says so."""
+
+    ms: Mapping[ProblemKey, float]
+    hardware: str = ""
+    sizes: str = ""
+
+
+def read_measured(path: Path) -> Measured:
+    """Read a result file, a run folder, or an `eval_results.json`; raise StoreError for anything else.
+
+    A run folder's level is told by its kernels' names, since `eval_results.json` names problems alone.
+    """
+    if path.is_dir():
+        return _from_run(RunFolder(path=path))
+    if path.name == "eval_results.json":
+        return _from_run(RunFolder(path=path.parent))
+    if not path.is_file():
+        raise StoreError(f"{path}: no such file or folder")
+    result = parse_result(read_strictly(path), path)
+    samples = {row.key: _from_row(row) for row in result.rows}
+    return Measured(name=result.entry, hardware=result.gpu, sizes=result.sizes, samples=samples)
+
+
+def read_times(text: str, problem_set: ProblemSet) -> Times:
+    """Read times from a baseline of ours (`FILE:eager`, `FILE:compiled`) or a timing file.
+
+    A KernelBench timing file has one mode, and takes none. Raises StoreError where the file is neither.
+    """
+    name, _, mode = text.rpartition(":") if text.endswith(MODES) else (text, "", "")
+    path = Path(name)
+    data = read_strictly(path)
+    if isinstance(data, dict) and "schema_version" in data:
+        return _from_baseline(path, data, mode or MODES[0])
+    if not isinstance(data, dict) or not any(str(name).startswith("level") for name in data):
+        raise StoreError(f"{path}: not a timing file: no key like level1")
+    found: dict[ProblemKey, float] = {}
+    for level in (1, 2, 3, 4):
+        names = {i: problem_set.load(level, i).name for i in problem_set.ids(level)}
+        found |= {(level, i): mean for i, mean in baseline_means(data, level, names).items()}
+    return Times(ms=found)
+
+
+def _from_baseline(path: Path, data: Mapping[str, Any], mode: str) -> Times:
+    try:
+        baseline = BaselineFile.from_json(data)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"{path}: not a baseline file: {error}") from error
+    timed = {name: getattr(modes, mode) for name, modes in baseline.problems.items()}
+    keys = {name: (int(name.split("_")[0]), int(name.split("_")[1])) for name in timed}
+    found = {keys[name]: timing.typical for name, timing in timed.items() if timing is not None}
+    return Times(ms=found, hardware=baseline.gpu, sizes=baseline.sizes)
+
+
+def _from_row(row: Row) -> Sample:
+    return Sample(
+        key=row.key,
+        status=row.status.value,
+        compiled=is_compiled(row),
+        correct=row.is_correct,
+        runtime_ms=row.runtime_ms.mean if row.runtime_ms and row.is_correct else None,
+        speedup=row.speedup if row.is_correct else None,
+        speedup_ci95=published_interval(row.speedup_ci95) if row.is_correct else None,
+    )
+
+
+def _from_run(run: RunFolder) -> Measured:
+    if not run.eval_results_path.is_file():
+        raise StoreError(f"{run.path}: no eval_results.json; evaluate the run first")
+    level = _run_level(run)
+    try:
+        results = read_eval_results(run.eval_results_path)
+        samples = [_from_item(level, problem, item) for problem, items in results.items() for item in items]
+        hardware = hardware_of(results)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"{run.eval_results_path}: not a results file: {error!r}") from error
+    return Measured(
+        name=run.name,
+        hardware=hardware,
+        sizes="reduced" if hardware == "CPU" else "full",
+        samples={sample.key: sample for sample in samples},
+    )
+
+
+def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
+    correct = bool(item["correctness"] and item["compiled"])
+    runtime, reference = float(item.get("runtime", -1.0)), float(item.get("ref_runtime", -1.0))
+    return Sample(
+        key=KernelKey(level, problem, int(item.get("sample_id", 0))),
+        status=str(item.get("status") or ("correct" if correct else "failed")),
+        compiled=bool(item["compiled"]),
+        correct=correct,
+        runtime_ms=runtime if correct and runtime > 0 else None,
+        speedup=_speedup(item.get("speedup"), reference, runtime) if correct else None,
+        speedup_ci95=_interval(item.get("speedup_ci95")) if correct else None,
+    )
+
+
+def _interval(given: Any) -> Interval | None:
+    if not given:
+        return None
+    low, high = map(float, given)
+    if not 0 < low <= high:
+        raise ValueError(f"speedup_ci95 must be two positive numbers in order, got {given!r}")
+    return published_interval((low, high))
+
+
+def _speedup(measured: Any, reference_ms: float, runtime_ms: float) -> float | None:
+    """What was measured in turns; else KernelBench's mean of the reference over the kernel's."""
+    if measured is not None:
+        return float(measured)
+    return reference_ms / runtime_ms if reference_ms > 0 and runtime_ms > 0 else None
+
+
+def hardware_of(results: EvalResults) -> str:
+    """Name what an `eval_results.json` was measured on: the GPU's model, or CPU; empty where nothing says."""
+    device, place = next(filter(any, _devices(results)), ("", ""))
+    return "CPU" if place == "cpu" else gpu_model(device)
+
+
+def _devices(results: EvalResults) -> Iterator[tuple[str, str]]:
+    for item in chain.from_iterable(results.values()):
+        metadata = item.get("metadata") or {}
+        if not isinstance(metadata, Mapping):
+            raise ValueError(f"metadata must be an object, got {metadata!r}")
+        yield str(metadata.get("hardware") or ""), str(metadata.get("device") or "")
+
+
+def _run_level(run: RunFolder) -> int:
+    """KernelBench keeps one level a run; the kernels' names say which."""
+    levels = {key.level for key in run.kernel_keys()}
+    if len(levels) == 1:
+        return levels.pop()
+    raise StoreError(
+        f"{run.path}: kernels of levels {sorted(levels)}; a run folder with results holds one level"
+    )

@@ -1,0 +1,70 @@
+"""Connections that do not wait for ever: a deadline for each request to be whole, and a bound by address."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, ClassVar
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+REQUEST_S = 30.0
+"""Seconds from a connection's first byte, or its opening, to the end of a request's headers and body."""
+
+PER_ADDRESS = 1024
+"""Connections that one address may hold open; each of a training loop's workers waits on one."""
+
+
+def server_config(app: FastAPI, **options: Any) -> uvicorn.Config:
+    """Configure the server; `options` are uvicorn's."""
+    return uvicorn.Config(app, http=PatientConnection, ws="none", log_level="warning", **options)
+
+
+def serve_until_stopped(app: FastAPI, *, host: str, port: int) -> None:
+    """Serve until a signal comes."""
+    uvicorn.Server(server_config(app, host=host, port=port)).run()
+
+
+class PatientConnection(H11Protocol):
+    """A connection on which no request may stay unfinished. An answer may take as long as it takes."""
+
+    request_s: ClassVar[float] = REQUEST_S
+    per_address: ClassVar[int] = PER_ADDRESS
+    _open: ClassVar[Counter[str]] = Counter()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, and end it where its address has too many."""
+        super().connection_made(transport)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._address = self.client[0] if self.client else ""
+        self._open[self._address] += 1
+        if self._open[self._address] > self.per_address:
+            transport.close()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._rest()
+        self._open[self._address] -= 1
+        if not self._open[self._address]:
+            del self._open[self._address]
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, and watch until the request is whole."""
+        super().data_received(data)
+        self._watch()
+
+    def _watch(self) -> None:
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete and not cycle.more_body:
+            self._rest()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(self.request_s, self.transport.close)
+
+    def _rest(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

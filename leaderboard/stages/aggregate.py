@@ -1,0 +1,236 @@
+"""The stage `aggregate`: rows to standings. Pure: takes records and gives records, reads no file."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from kernel_evaluator import scores
+from kernel_evaluator.records.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey
+from kernel_evaluator.records.rows import ResultFile, Row, Status
+from kernel_evaluator.upstream.files import is_compiled
+
+from leaderboard.files.submission import Submission
+from leaderboard.stages.standings import THRESHOLDS, Board, Scores, Standing
+
+REFERENCE_GPU = "H100"
+"""The GPU model whose board comes first."""
+
+PASS_AT = (1, 5, 10, 20, 50, 100)
+
+_Problem = tuple[int, int]
+"""A problem's level and number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """One entry on one board, scored but not ranked: rank and interval of `standing` are still to come."""
+
+    standing: Standing
+    gains: scores.Gains
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """One submission with its valid rows, on one board, sorted the ways that scores ask for them.
+
+    `first` maps a level to the rows of sample 0, one a problem, None where there is none; `submitted` counts
+    a level's kernels of sample 0; `samples` and `passed` count a problem's kernels and correct kernels.
+    """
+
+    submission: Submission
+    result: ResultFile
+    first: Mapping[int, Sequence[Row | None]]
+    submitted: Mapping[int, int]
+    samples: Mapping[_Problem, int]
+    passed: Mapping[_Problem, int]
+
+
+def aggregate(
+    results: Iterable[ResultFile], submissions: Mapping[str, Submission], certificates: Mapping[str, str]
+) -> tuple[Board, ...]:
+    """Make the boards: one a GPU model and size class, the reference GPU first, reduced sizes last.
+
+    `certificates` maps problems that a trivial answer satisfies (`"1_23"`) to the evidence. Results whose
+    submission is missing are left out, as are rows whose kernel the submission has no more.
+    """
+    known = (result for result in results if result.entry in submissions)
+    return rank((score(result, submissions[result.entry], certificates) for result in known), certificates)
+
+
+def score(result: ResultFile, submission: Submission, certificates: Mapping[str, str]) -> Scored:
+    """Score one entry on one board: all of `aggregate` that needs no other entry."""
+    entry = _entry(result, submission)
+    return Scored(standing=_standing(entry, certificates), gains=_gains(entry, certificates))
+
+
+def rank(scored: Iterable[Scored], certificates: Mapping[str, str]) -> tuple[Board, ...]:
+    """Make the boards, as `aggregate` does, of entries scored with the same certificates."""
+    boards: dict[str, list[Scored]] = {}
+    for item in scored:
+        boards.setdefault(item.standing.result.board, []).append(item)
+    made = [_board(name, items, certificates) for name, items in boards.items()]
+    return tuple(
+        sorted(made, key=lambda board: (board.sizes != "full", board.gpu != REFERENCE_GPU, board.name))
+    )
+
+
+def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str]) -> Board:
+    gains = {item.standing.entry: item.gains for item in scored}
+    ranks = scores.shared_ranks(
+        {item.standing.entry: item.gains for item in scored if not item.standing.unranked_because}
+    )
+    intervals = scores.geomean_intervals(gains)
+    standings = [
+        dataclasses.replace(standing, rank=ranks.get(standing.entry), deployed_ci95=intervals[standing.entry])
+        for standing in (item.standing for item in scored)
+    ]
+    return Board(
+        name=name,
+        gpu=scored[0].standing.result.gpu,
+        sizes=scored[0].standing.result.sizes,
+        standings=tuple(sorted(standings, key=_place)),
+        unranked_problems=dict(certificates),
+    )
+
+
+def _place(standing: Standing) -> tuple[bool, float, str]:
+    return standing.rank is None, -standing.overall.deployed_speedup, standing.entry
+
+
+def _entry(file: ResultFile, submission: Submission) -> _Entry:
+    digests = submission.digests
+    valid = tuple(row for row in file.rows if digests.get(row.key) == row.kernel_sha256)
+    rows = {row.key: row for row in valid}
+    return _Entry(
+        submission=submission,
+        result=file if len(valid) == len(file.rows) else dataclasses.replace(file, rows=valid),
+        first={level: [rows.get(key) for key in _first_samples(level)] for level in PROBLEM_COUNTS},
+        submitted=Counter(key.level for key in submission.kernels if key.sample == 0),
+        samples=Counter((key.level, key.problem_id) for key in submission.kernels),
+        passed=Counter((row.key.level, row.key.problem_id) for row in valid if row.is_correct),
+    )
+
+
+def _standing(entry: _Entry, certificates: Mapping[str, str]) -> Standing:
+    metadata = entry.submission.metadata
+    levels = sorted({*RANKED_LEVELS, *(level for level, _ in entry.samples)})
+    return Standing(
+        entry=entry.result.entry,
+        display_name=entry.submission.display_name,
+        organization=str(metadata.get("organization", "")),
+        kind="baseline" if entry.submission.is_baseline else "entry",
+        rank=None,
+        unranked_because=_unranked_because(entry),
+        overall=_scores(entry, RANKED_LEVELS, certificates),
+        levels={level: _scores(entry, (level,), certificates) for level in levels},
+        deployed_ci95=(math.nan, math.nan),
+        failures=_failures(entry),
+        metadata=metadata,
+        result=entry.result,
+    )
+
+
+def _unranked_because(entry: _Entry) -> str:
+    incomplete = _incomplete(entry)
+    if entry.submission.is_baseline:
+        return f"baseline, {incomplete}" if incomplete else "baseline"
+    if entry.result.profile != "ranked":
+        return f"judged by the profile {entry.result.profile}"
+    if not any(key.level in RANKED_LEVELS for key in entry.submission.kernels):
+        return f"no kernel on levels {RANKED_LEVELS[0]}-{RANKED_LEVELS[-1]}"
+    return incomplete
+
+
+def _incomplete(entry: _Entry) -> str:
+    ranked = [key for key in entry.submission.kernels if key.level in RANKED_LEVELS]
+    judged = {row.key for row in entry.result.rows if row.status is not Status.INFRA_ERROR}
+    waiting = sum(key not in judged for key in ranked)
+    return f"incomplete: {waiting} of {len(ranked)} kernels wait for a verdict" if waiting else ""
+
+
+def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str]) -> Scores:
+    rows = [
+        row
+        for level in levels
+        for at, row in enumerate(entry.first[level], 1)
+        if f"{level}_{at}" not in certificates
+    ]
+    problems = len(rows)
+    tried = [row for row in rows if row is not None and row.is_correct and row.elsewhere]
+    correct = [row for row in rows if row is not None and row.is_correct]
+    compiled = sum(row is not None and is_compiled(row) for row in rows)
+    speedups = [row.speedup for row in correct]
+    intervals = [scores.published_interval(row.speedup_ci95) for row in correct]
+    ranked = _ranked_speedups(entry, levels, certificates)
+    return Scores(
+        problems=problems,
+        ranked_problems=len(ranked),
+        submitted=sum(entry.submitted[level] for level in levels),
+        compiled=compiled,
+        correct=len(correct),
+        geomean_speedup=scores.geomean(speedups),
+        geomean_n=sum(value is not None for value in speedups),
+        deployed_speedup=scores.deployed_speedup(ranked, len(ranked)),
+        fast={p: scores.fast_at_p(speedups, p, problems) for p in THRESHOLDS},
+        straddling={p: sum(scores.straddles(interval, p) for interval in intervals) for p in THRESHOLDS},
+        correct_rate=scores.rate(len(correct), problems),
+        compile_rate=scores.rate(compiled, problems),
+        general=sum("general" in row.labels for row in tried),
+        tried_elsewhere=len(tried),
+        pass_at_k=_pass_at_k(entry, levels, problems, certificates),
+        speedup_percentiles=scores.percentiles(speedups),
+    )
+
+
+@cache
+def _first_samples(level: int) -> tuple[KernelKey, ...]:
+    return tuple(KernelKey(level, i) for i in range(1, PROBLEM_COUNTS[level] + 1))
+
+
+def _ranked_speedups(
+    entry: _Entry, levels: Iterable[int], certificates: Mapping[str, str]
+) -> list[float | None]:
+    """Give one speedup a problem that counts for the rank; None where no kernel of it is correct."""
+    return [
+        row.speedup if row is not None and row.is_correct else None
+        for level in levels
+        for at, row in enumerate(entry.first[level], 1)
+        if f"{level}_{at}" not in certificates
+    ]
+
+
+def _gains(entry: _Entry, certificates: Mapping[str, str]) -> scores.Gains:
+    return scores.log_gains(_ranked_speedups(entry, RANKED_LEVELS, certificates))
+
+
+def _pass_at_k(
+    entry: _Entry, levels: Sequence[int], problems: int, certificates: Mapping[str, str]
+) -> dict[int, float]:
+    """Average pass@k over the problems that count; one without samples counts as never passed."""
+    samples = {
+        (level, at): n
+        for (level, at), n in entry.samples.items()
+        if level in levels and f"{level}_{at}" not in certificates
+    }
+    most = max(samples.values(), default=0)
+    return {
+        k: sum(scores.pass_at_k(n, entry.passed[problem], k) for problem, n in samples.items()) / problems
+        for k in PASS_AT
+        if k == 1 or k <= most
+    }
+
+
+def _failures(entry: _Entry) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for level in RANKED_LEVELS:
+        for key, row in zip(_first_samples(level), entry.first[level], strict=True):
+            if row is not None and not row.is_correct:
+                counts[row.status.value] += 1
+            elif row is None and key not in entry.submission.kernels:
+                counts["missing"] += 1
+    return dict(counts)

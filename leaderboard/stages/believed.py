@@ -1,0 +1,104 @@
+"""What a timed row must show before it is believed: every figure is worked out again from the row's rounds.
+
+Whoever gets out of a container's walls can write rows. So a row has to agree with the arithmetic of judging,
+with what the device can do, with what the reference took before, and with what honest rows look like.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kernel_evaluator.machine.figures import PLAUSIBLE, floor_ms, gpus
+from kernel_evaluator.records.rows import ResultFile, Row, Status, Timing
+from kernel_evaluator.timing import suspicions
+from kernel_evaluator.timing.measurement import Measurement
+from kernel_evaluator.timing.pairing import MIN_ROUNDS
+
+WIDEST = {"cuda": 0.35, "cpu": 2.0}
+"""Half of an interval, as a share of the speedup; the widest on record, of a copy of 3/36, is 0.29."""
+
+REFERENCE_WITHIN = 1.5
+"""The reference takes at most so many times what it took for the baselines, and no less than that part."""
+
+_SAME = 1e-9
+_MADE_OF_ROUNDS = (
+    "runtime_ms",
+    "reference_ms",
+    "speedup",
+    "speedup_ci95",
+    "second_clock_ms",
+    "clock_disagreement",
+)
+
+
+def doubts(row: Row, result: ResultFile, usual_ms: float | None) -> Iterator[str]:
+    """Say why a correct row cannot be believed; `usual_ms` is what the reference takes, if that is known."""
+    if row.status is not Status.CORRECT:
+        return
+    if row.failure or row.evidence:
+        yield "a correct row must carry no failure and no evidence against it"
+    if row.rounds is None:
+        yield "rounds are missing: an evaluator that noted none judged it; evaluate it again"
+        return
+    device = "cuda" if result.gpu in gpus() else "cpu"
+    try:
+        found = Measurement.from_json(row.rounds)
+        if len(found.rounds) < MIN_ROUNDS:
+            yield f"rounds must be at least {MIN_ROUNDS}, got {len(found.rounds)}"
+            return
+        suspicions.judge_all(found, device)
+        said = found.fields()
+    except (ArithmeticError, ValueError, KeyError, TypeError) as error:
+        yield f"rounds cannot be read: {type(error).__name__} {str(error)[:200]}"
+        return
+    yield from _other_figures(row, said)
+    if found.suspicion:
+        yield f"its rounds say {found.suspicion[0]}: {found.suspicion[1]}"
+    missing = set(found.labels) - set(row.labels)
+    if missing:
+        yield f"its rounds ask for the label {', '.join(sorted(missing))}"
+    yield from _implausible(row, result, device, usual_ms)
+
+
+def _other_figures(row: Row, said: Mapping[str, Any]) -> Iterator[str]:
+    for name in _MADE_OF_ROUNDS:
+        claimed, worked_out = getattr(row, name), said[name]
+        if not _same(claimed, worked_out):
+            given = f"which give {_short(worked_out)}, got {_short(claimed)}"
+            yield f"{name} must follow from the rounds, {given}"
+
+
+def _implausible(row: Row, result: ResultFile, device: str, usual_ms: float | None) -> Iterator[str]:
+    if row.speedup is None or row.speedup_ci95 is None or row.runtime_ms is None or row.reference_ms is None:
+        return
+    low, high = row.speedup_ci95
+    width = max(high - row.speedup, row.speedup - low) / row.speedup
+    if width > WIDEST[device]:
+        yield f"speedup_ci95 must be within {WIDEST[device]:.0%} of the speedup, got {width:.1%}"
+    if row.speedup > PLAUSIBLE:
+        yield f"speedup {row.speedup:.4g} is above {PLAUSIBLE:g}: such a row waits in quarantine for a person"
+    runtime_ms, key = row.runtime_ms.median, row.key
+    least_ms = floor_ms(key.level, key.problem_id, gpu=result.gpu) if result.sizes == "full" else None
+    if least_ms is not None and runtime_ms < least_ms:
+        yield f"runtime_ms {runtime_ms:.4g} is below the {least_ms:.4g} that the device needs at least"
+    reference_ms = row.reference_ms.median
+    if usual_ms and not 1 / REFERENCE_WITHIN <= reference_ms / usual_ms <= REFERENCE_WITHIN:
+        yield f"reference_ms is {reference_ms:.4g}; the reference takes about {usual_ms:.4g} on this GPU"
+
+
+def _same(claimed: Any, worked_out: Any) -> bool:
+    if isinstance(claimed, Timing) and isinstance(worked_out, Timing):
+        return _same(tuple(vars(claimed).values()), tuple(vars(worked_out).values()))
+    if isinstance(claimed, tuple) and isinstance(worked_out, tuple):
+        return all(_same(one, other) for one, other in zip(claimed, worked_out, strict=True))
+    return claimed is not None and math.isclose(claimed, worked_out, rel_tol=_SAME, abs_tol=1e-12)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Timing):
+        return f"median {value.median:.6g} of {value.n}"
+    if isinstance(value, tuple):
+        return "-".join(f"{each:.6g}" for each in value)
+    return "nothing" if value is None else f"{value:.6g}"

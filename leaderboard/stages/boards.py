@@ -1,0 +1,73 @@
+"""Reads everything the boards are made of: recorded results, their submissions, and the certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kernel_evaluator.problems.deciding import SHARPNESS, Deal, deal_of, read
+from kernel_evaluator.records.places import PROBLEM_SET
+
+from leaderboard.files import store
+from leaderboard.files.merged import merged_results
+from leaderboard.files.submission import Submission, load
+from leaderboard.stages.aggregate import aggregate
+from leaderboard.stages.standings import Board
+
+CERTIFICATES = PROBLEM_SET / "certificates.json"
+
+
+def load_boards(
+    data: Path = Path("data"), submissions: Path = Path("submissions"), certificates: Path = CERTIFICATES
+) -> tuple[Board, ...]:
+    """Read the files and aggregate them; raise StoreError or InvalidSubmissionError for a broken one."""
+    results = store.recorded_results(data)
+    known = read_submissions(submissions, {result.entry for result in results})
+    return aggregate(merged_results(data, results, known), known, read_certificates(certificates))
+
+
+def read_certificates(path: Path = CERTIFICATES) -> dict[str, str]:
+    """Read which problems are not ranked, and the evidence; raise StoreError without the file."""
+    return {key: str(facts["evidence"]) for key, facts in _certified(path).items() if not facts["ranked"]}
+
+
+def read_ranked(path: Path = CERTIFICATES) -> frozenset[str]:
+    """Read which problems are proven to be ranked; raise StoreError without the file."""
+    return frozenset(key for key, facts in _certified(path).items() if facts["ranked"])
+
+
+def _certified(path: Path) -> Mapping[str, Mapping[str, object]]:
+    """Read the certificates: a score depends on them, so their absence never stands for "all are ranked".
+
+    A problem is not ranked where a trivial answer satisfies it, nor where no inputs decide it at full size.
+    """
+    if not path.is_file():
+        raise store.StoreError(f"{path} is missing: it says which problems are ranked; kbl doctor says more")
+    problems: dict[str, Mapping[str, object]] = dict(store.read_strictly(path)["problems"])
+    for key, why in _undecided(path.with_name(SHARPNESS.name)).items():
+        if problems.get(key, {"ranked": True})["ranked"]:
+            problems[key] = {"ranked": False, "evidence": why}
+    return problems
+
+
+def read_deals(path: Path = SHARPNESS) -> dict[str, tuple[str, Deal]]:
+    """Read what is timed on each problem: at which sizes that was found, full if at all, and the deal."""
+    found = read(path)["problems"]
+    return {
+        key: (sizes, deal_of(entry))
+        for sizes in ("reduced", "full")
+        for key, entry in found.get(sizes, {}).items()
+        if "error" not in entry
+    }
+
+
+def _undecided(path: Path) -> dict[str, str]:
+    found: Mapping[str, Mapping[str, object]] = read(path)["problems"].get("full", {})
+    deals = {key: deal_of(entry) for key, entry in found.items() if "error" not in entry}
+    return {key: deal.undecided for key, deal in deals.items() if deal.undecided}
+
+
+def read_submissions(folder: Path, entries: Iterable[str]) -> dict[str, Submission]:
+    """Read the merged submissions of these entries, those that there are."""
+    paths = {entry: folder / f"{entry}.json" for entry in entries}
+    return {entry: load(path) for entry, path in sorted(paths.items()) if path.is_file()}

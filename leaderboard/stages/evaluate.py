@@ -1,0 +1,253 @@
+"""The stage `evaluate`: runs what is left of a submission on an engine and keeps the work file complete.
+
+Owns the table of engines, the one place where they are told apart. Never writes `data/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kernel_evaluator.machine.devices import visible_devices
+from kernel_evaluator.machine.extras import require
+from kernel_evaluator.machine.figures import gpu_model
+from kernel_evaluator.problems.jobs import Engine, Progress, Settings, Verdict
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Environment, ResultFile, Row, Sizes
+from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
+
+from leaderboard.files import store
+from leaderboard.files.submission import Submission
+from leaderboard.files.workfile import WorkFile, utc_now
+from leaderboard.stages.plan import Plan, ProblemKey, Selection, make_plan
+
+WORK_ROOT = Path("build/evaluations")
+
+
+class EvaluationError(Exception):
+    """The evaluation cannot go on. The message says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where an evaluation runs: the engine, and the GPU model that its rows must name."""
+
+    engine: Engine
+    gpu: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What is asked for one submission, the same for every run that continues it."""
+
+    submission: Submission
+    problems: Mapping[ProblemKey, Problem]
+    settings: Settings
+    gpu: str
+    selection: Selection = field(default_factory=Selection)
+    again: bool = False
+    recorded: Path | None = None
+    work_root: Path = WORK_ROOT
+
+    @property
+    def path(self) -> Path:
+        """The work file. What is judged by other rules than the board's is in a folder of its own."""
+        blank = self.blank
+        board = "-".join([blank.board, *departures(self.settings)])
+        return store.result_path(self.work_root, board, blank.entry)
+
+    @property
+    def blank(self) -> ResultFile:
+        """The result file before its first row."""
+        now = utc_now()
+        return ResultFile(
+            entry=self.submission.entry,
+            submission_sha256=self.submission.sha256,
+            gpu=self.gpu,
+            sizes=self.settings.sizes,
+            profile=self.settings.profile,
+            evaluator_version=EVALUATOR_VERSION,
+            started_at=now,
+            finished_at=now,
+            environments={},
+            rows=(),
+        )
+
+    def previous(self) -> list[ResultFile]:
+        """Read what earlier runs left: the work file first, then the recorded result."""
+        paths = [self.path]
+        if self.recorded is not None and not departures(self.settings):
+            paths.append(store.recorded_path(self.recorded, self.blank.board, self.blank.entry))
+        return [store.read_result(path) for path in paths if path.is_file()]
+
+    def plan(self, previous: Sequence[ResultFile]) -> Plan:
+        """Say what is left to do after these earlier results."""
+        return make_plan(
+            self.submission.kernels,
+            self.problems,
+            previous=previous,
+            gpu=self.gpu,
+            evaluator_sha256=evaluator_sha256(),
+            selection=self.selection,
+            again=self.again,
+        )
+
+
+def departures(settings: Settings) -> list[str]:
+    """Name what these settings change of the board's rules: rows do not say by which they were judged."""
+    board = Settings()
+    named = {
+        settings.profile: settings.profile != board.profile,
+        settings.precision: settings.precision != board.precision,
+        f"{settings.trials}-trials": settings.trials != board.trials,
+        "untimed": not settings.measure,
+        settings.timing_method: settings.profile == "compat"
+        and settings.timing_method != board.timing_method,
+    }
+    return [name for name, departs in named.items() if departs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended: the plan it carried out, the rows it added, and the file that holds everything."""
+
+    plan: Plan
+    added: tuple[Row, ...]
+    result: ResultFile
+    path: Path
+
+    @property
+    def unfinished(self) -> tuple[KernelKey, ...]:
+        """Kernels of the plan for which the engine gave no verdict."""
+        done = {row.key for row in self.added}
+        return tuple(job.key for job in self.plan.jobs if job.key not in done)
+
+
+def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], None]) -> Outcome:
+    """Judge what is left, writing the work file after each verdict; continue where an earlier run stopped.
+
+    Raises StoreError while another process evaluates the same entry, EvaluationError where the engine
+    runs on another GPU model than the board's.
+    """
+    with store.locked(evaluation.path):
+        previous = evaluation.previous()
+        plan = evaluation.plan(previous)
+        work = WorkFile(evaluation.path, evaluation.blank)
+        work.keep(plan.kept, previous)
+        added = []
+        # Closing ends the engine's processes at once where the loop is left early.
+        with work, closing(_verdicts(evaluation, engine, plan)) as verdicts:
+            for verdict in verdicts:
+                row = work.add(verdict)
+                added.append(row)
+                on_row(row)
+        return Outcome(plan=plan, added=tuple(added), result=work.result(), path=work.path)
+
+
+def _verdicts(evaluation: Evaluation, engine: Engine, plan: Plan) -> Generator[Verdict]:
+    if not plan.jobs:
+        return
+    asked = {job.key for job in plan.jobs}
+    for verdict in engine.run(plan.jobs, evaluation.settings):
+        if verdict.row.key not in asked:
+            raise EvaluationError(f"the engine judged {verdict.row.key}, which was not asked for")
+        if verdict.environment == Environment(device="", gpu=""):
+            # What does not compile needs no device; its row belongs to the board all the same.
+            board_only = Environment(device=evaluation.gpu, gpu=evaluation.gpu)
+            verdict = replace(verdict, environment=board_only)  # noqa: PLW2901
+        if verdict.environment.gpu != evaluation.gpu:
+            raise EvaluationError(
+                f"{verdict.row.key} ran on {verdict.environment.gpu!r}, this evaluation is for "
+                f"{evaluation.gpu!r}; name the device with --device or --gpus"
+            )
+        yield verdict
+
+
+def load_problems(
+    problem_set: ProblemSet, kernels: Iterable[KernelKey], sizes: Sizes
+) -> dict[ProblemKey, Problem]:
+    """Read the problems that the kernels name, at the size asked for; those the set lacks are left out."""
+    table = read_sizes() if sizes == "reduced" else {}
+    wanted = sorted({(key.level, key.problem_id) for key in kernels})
+    known = {(level, i) for level in {level for level, _ in wanted} for i in problem_set.ids(level)}
+    return {key: problem_set.load(*key).reduced(table) for key in wanted if key in known}
+
+
+def visible_gpus(indices: Sequence[int] | None = None) -> list[str]:
+    """Name the GPUs that this process may use (those of `indices`), creating no context; [] for none."""
+    names = list(visible_devices().values())
+    if indices is None:
+        return names
+    if not set(indices) <= set(range(len(names))):
+        raise EvaluationError(f"--gpus must be indices below {len(names)}, got {sorted(indices)}")
+    return [names[index] for index in indices]
+
+
+def chosen_device(device: str, engine: str = "local", gpus: Sequence[int] | None = None) -> str:
+    """Settle on `cuda` or `cpu` where `auto` is given: a GPU where there is one, or where one is meant."""
+    if device not in ("auto", "cuda", "cpu"):
+        raise EvaluationError(f"--device must be auto, cuda or cpu, got {device!r}")
+    if gpus and device == "cpu":
+        indices = ",".join(map(str, gpus))
+        raise EvaluationError(f"--gpus {indices} and --device cpu exclude each other: leave one out")
+    if device != "auto":
+        return device
+    return "cuda" if gpus or engine != "local" or visible_gpus() else "cpu"
+
+
+def _local(device: str, gpus: Sequence[int] | None, progress: Progress | None, _: float | None) -> Place:
+    require("evaluate", "the engine local")
+    from kernel_evaluator.engines.local import LocalEngine
+
+    models = {gpu_model(name) for name in visible_gpus(gpus)} if device == "cuda" else {"CPU"}
+    if not models:
+        raise EvaluationError("no GPU found; choose --device cpu")
+    if len(models) > 1:
+        raise EvaluationError(f"one GPU model is needed, found {sorted(models)}; choose with --gpus")
+    return Place(engine=LocalEngine(gpus=gpus, progress=progress), gpu=models.pop())
+
+
+def _modal(
+    device: str, gpus: Sequence[int] | None, progress: Progress | None, max_usd: float | None
+) -> Place:
+    require("modal", "the engine modal")
+    from kernel_evaluator.engines.epoch import MAX_USD
+    from kernel_evaluator.engines.modal import ModalEngine
+    from modal.config import config
+
+    if not (config.get("token_id") and config.get("token_secret")):
+        raise EvaluationError(
+            "modal has no token; run: modal token new, or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET"
+        )
+    if device != "cuda" or gpus is not None:
+        raise EvaluationError("the engine modal chooses its own GPUs; leave --device and --gpus out")
+    cap = MAX_USD if max_usd is None else max_usd
+    return Place(engine=ModalEngine(progress=progress, max_usd=cap), gpu="H100")
+
+
+ENGINES: dict[str, Callable[[str, Sequence[int] | None, Progress | None, float | None], Place]] = {
+    "local": _local,
+    "modal": _modal,
+}
+"""The engines by name: each takes a device (`cuda` or `cpu`), GPU indices, a callback, a cap in dollars."""
+
+
+def open_place(
+    name: str,
+    device: str,
+    *,
+    gpus: Sequence[int] | None = None,
+    progress: Progress | None = None,
+    max_usd: float | None = None,
+) -> Place:
+    """Start the engine of that name; raise EvaluationError where there is none or it cannot be had.
+
+    Raises MissingExtraError where what it needs is not installed. An engine that sends a bill stops before
+    `max_usd` dollars are spent.
+    """
+    if name not in ENGINES:
+        raise EvaluationError(f"--engine must be one of {', '.join(ENGINES)}, got {name!r}")
+    return ENGINES[name](device, gpus, progress, max_usd)

@@ -1,0 +1,105 @@
+"""What an evaluation may cost, and what it probably will. Pure, but for reading what was recorded.
+
+Three caps hold at once: for an evaluation, for an entry within seven days, for a calendar month. What runs
+counts with all that it may still spend.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from kernel_evaluator.engines import epoch
+from kernel_evaluator.labels.sources import Backend, recognise
+from kernel_evaluator.records.rows import ResultFile
+
+from leaderboard.files.ledger import Spending
+from leaderboard.files.submission import Submission
+
+START_UP_S = 30.0
+"""Seconds that a container takes to start. Guessed high."""
+SECONDS_WHERE_NOTHING_IS_RECORDED = 25.0
+"""A kernel's GPU-seconds, a little above the slowest kind that was recorded."""
+LEAST_ROWS = 5
+"""Rows of a kind that make a mean worth using."""
+
+Seconds = Mapping[str, float]
+"""Mean GPU-seconds of a kernel, by its kind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caps:
+    """Dollars that may be spent at most: by one evaluation, by an entry in seven days, by all in a month."""
+
+    usd_per_evaluation: float
+    usd_per_entry_and_week: float
+    usd_per_month: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reserved:
+    """What a running evaluation may still spend."""
+
+    entry: str
+    usd: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What an evaluation probably takes: seconds by the clock, and dollars; None where there is no price."""
+
+    seconds: float
+    usd: float | None
+
+
+def allowance(
+    caps: Caps, entry: str, spent: Iterable[Spending], running: Iterable[Reserved], today: date
+) -> float:
+    """Give the dollars that an evaluation of the entry may spend now; 0 or less where there are none."""
+    known, open_now = list(spent), list(running)
+    week = (today - timedelta(days=6)).isoformat()
+    month = today.isoformat()[:7]
+    by_entry = sum(item.usd for item in known if item.entry == entry and item.day >= week)
+    by_month = sum(item.usd for item in known if item.month == month)
+    return min(
+        caps.usd_per_evaluation,
+        caps.usd_per_entry_and_week - by_entry - sum(r.usd for r in open_now if r.entry == entry),
+        caps.usd_per_month - by_month - sum(r.usd for r in open_now),
+    )
+
+
+def seconds_by_kind(results: Iterable[ResultFile], submissions: Mapping[str, Submission]) -> Seconds:
+    """Say how long kernels of each kind took: the mean of recorded rows, where there are enough."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for result in results:
+        submission = submissions.get(result.entry)
+        for row in result.rows:
+            source = submission.kernels.get(row.key) if submission else None
+            if source is not None and row.gpu_seconds > 0:
+                found[kind_of(source)].append(row.gpu_seconds)
+    return {kind: sum(times) / len(times) for kind, times in found.items() if len(times) >= LEAST_ROWS}
+
+
+def kind_of(source: str) -> str:
+    """Name what a kernel is written in, as far as that tells how long it takes."""
+    if "torch.compile" in source:
+        return "torch.compile"
+    backends = recognise(source).backends
+    return (backends[0] if backends else Backend.TORCH).value
+
+
+def estimate(sources: Iterable[str], seconds: Seconds, *, engine: str, gpu: str) -> Estimate:
+    """Estimate what judging these kernels takes, from kernels of the same kinds.
+
+    A kind of which nothing is recorded counts as the slowest that is.
+    """
+    unknown = max(seconds.values(), default=SECONDS_WHERE_NOTHING_IS_RECORDED)
+    times = [seconds.get(kind_of(source), unknown) for source in sources]
+    calls = -(-len(times) // epoch.KERNELS_PER_CALL)
+    busy = sum(times) + calls * START_UP_S
+    price = epoch.price_of(engine, gpu)
+    usd = None if price is None else busy * epoch.judging_usd_per_second(price)
+    at_once = max(1, min(calls, epoch.MAX_GPUS))
+    return Estimate(seconds=busy / at_once, usd=usd)

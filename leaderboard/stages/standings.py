@@ -1,0 +1,81 @@
+"""The records that `aggregate` makes and that tables, pages and comments show. No computing here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kernel_evaluator.records.rows import ResultFile
+
+Kind = Literal["entry", "baseline"]
+
+THRESHOLDS = (1.0, 1.5, 2.0)
+"""The p of the fast@p columns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """Scores over one level, or over all ranked levels. `problems` is the denominator of every rate: those
+    that can be judged, the same for every entry of a board.
+
+    They are those of sample 0; `pass_at_k` alone is over all samples.
+
+    `geomean_speedup` is over the `geomean_n` correct kernels (None where there are none);
+    `deployed_speedup` over the `ranked_problems`, of max(1, speedup) where correct and 1 elsewhere.
+    `general` of the `tried_elsewhere` correct kernels hold on other shapes and strides.
+    `fast` maps p to the share of all problems correct with speedup >= p (fast@p);
+    `straddling` maps p to how many correct kernels have p inside their published interval.
+    """
+
+    problems: int
+    ranked_problems: int
+    submitted: int
+    compiled: int
+    correct: int
+    geomean_speedup: float | None
+    geomean_n: int
+    deployed_speedup: float
+    fast: Mapping[float, float]
+    straddling: Mapping[float, int]
+    correct_rate: float
+    compile_rate: float
+    general: int
+    tried_elsewhere: int
+    pass_at_k: Mapping[int, float]
+    speedup_percentiles: Mapping[int, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """One entry's line on a board. `rank` is shared by entries that cannot be told apart.
+
+    `unranked_because` says why there is no rank: a baseline, an incomplete evaluation. `failures` counts
+    the kernels of sample 0 on ranked levels by status, with `missing` for problems without one. `result`
+    holds the rows of kernels that the submission still has.
+    """
+
+    entry: str
+    display_name: str
+    organization: str
+    kind: Kind
+    rank: int | None
+    unranked_because: str
+    overall: Scores
+    levels: Mapping[int, Scores]
+    deployed_ci95: tuple[float, float]
+    failures: Mapping[str, int]
+    metadata: Mapping[str, Any]
+    result: ResultFile = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """The standings on one GPU model (and size class), best first, unranked last."""
+
+    name: str
+    gpu: str
+    sizes: str
+    standings: tuple[Standing, ...]
+    unranked_problems: Mapping[str, str] = field(default_factory=dict)
+    """Problems that a trivial answer satisfies: `"1_23"` to the evidence in one sentence."""

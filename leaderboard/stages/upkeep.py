@@ -1,0 +1,126 @@
+"""What a board needs from time to time: which entries are due, the top ten, bans and strikes.
+
+Reads a checkout, and changes files of it. Starts nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Status
+from kernel_evaluator.records.version import evaluator_sha256
+
+from leaderboard.files import banned, store, struck
+from leaderboard.files.banned import Ban
+from leaderboard.files.struck import Strike
+from leaderboard.files.submission import Submission
+from leaderboard.stages.boards import load_boards, read_submissions
+from leaderboard.stages.money import Estimate, estimate, seconds_by_kind
+
+TOP = 10
+
+
+class UpkeepError(Exception):
+    """What was asked cannot be done; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Due:
+    """An entry of which kernels are to be judged again, and what that is thought to cost."""
+
+    submission: Submission
+    kernels: tuple[KernelKey, ...]
+    cost: Estimate
+
+
+def due(
+    data: Path, submissions: Path, board: str, *, engine: str, gpu: str, whole: Sequence[str] = ()
+) -> list[Due]:
+    """List merged entries with rows of an older evaluator or none at all, cheapest first.
+
+    Of the entries in `whole` every kernel is listed.
+    """
+    results = {result.entry: result for result in store.recorded_results(data) if result.board == board}
+    known = read_submissions(submissions, [path.stem for path in sorted(submissions.glob("*.json"))])
+    seconds = seconds_by_kind(store.recorded_results(data), known)
+    ours, found = evaluator_sha256(), []
+    for entry, submission in known.items():
+        rows = results[entry].rows if entry in results else ()
+        good = {
+            (row.key, row.kernel_sha256)
+            for row in rows
+            if row.evaluator_sha256 == ours and row.status is not Status.INFRA_ERROR
+        }
+        digests = submission.digests
+        left = tuple(k for k in submission.kernels if entry in whole or (k, digests[k]) not in good)
+        if left and (entry in results or entry in whole):
+            sources = [submission.kernels[key] for key in left]
+            cost = estimate(sources, seconds, engine=engine, gpu=gpu)
+            found.append(Due(submission=submission, kernels=left, cost=cost))
+    return sorted(found, key=lambda one: (one.cost.usd or 0.0, one.submission.entry))
+
+
+def affordable(listed: Sequence[Due], usd: float) -> list[Due]:
+    """Take from the front while the dollars last."""
+    taken = []
+    for one in listed:
+        usd -= one.cost.usd or 0.0
+        if usd < 0:
+            break
+        taken.append(one)
+    return taken
+
+
+def top(data: Path, submissions: Path, board: str) -> list[str]:
+    """Name the entries of the first ten ranks."""
+    for found in load_boards(data, submissions):
+        if found.name == board:
+            ranked = [standing for standing in found.standings if standing.rank is not None]
+            return [standing.entry for standing in ranked if (standing.rank or 0) <= TOP]
+    return []
+
+
+def ban(path: Path, ban: Ban) -> None:
+    """Put an account on the list; raise UpkeepError where it is there or no reason is given."""
+    known = banned.read_bans(path)
+    if any(other.id == ban.id for other in known):
+        raise UpkeepError(f"the account {ban.id} is banned already")
+    if not ban.reason.strip():
+        raise UpkeepError("a ban needs a reason")
+    banned.write_bans([*known, ban], path)
+
+
+def unban(path: Path, account: int) -> None:
+    """Take an account off the list; raise UpkeepError where it is not there."""
+    known = banned.read_bans(path)
+    left = [other for other in known if other.id != account]
+    if len(left) == len(known):
+        raise UpkeepError(f"the account {account} is not banned")
+    banned.write_bans(left, path)
+
+
+def strike(data: Path, submissions: Path, entry: str, key: str, *, why: str, today: date) -> None:
+    """Let a kernel's rows count as missing, and say so in the public log; raise UpkeepError."""
+    submission = read_submissions(submissions, [entry]).get(entry)
+    digests = {str(k): digest for k, digest in submission.digests.items()} if submission else {}
+    if key not in digests:
+        raise UpkeepError(f"no merged entry {entry} has a kernel {key}")
+    if not why.strip():
+        raise UpkeepError("a strike needs a reason")
+    day = today.isoformat()
+    new = Strike(entry=entry, key=key, kernel_sha256=digests[key], day=day, why=why)
+    struck.write_strikes(data, [*struck.read_strikes(data), new])
+    log_publicly(data, entry, f"Struck: {key}", why, today)
+
+
+def log_publicly(data: Path, entry: str, what: str, why: str, today: date) -> None:
+    """Add a line to the log that the site shows under *Trust*."""
+    path = data / "notices.json"
+    notices = store.read_strictly(path) if path.is_file() else []
+    notices.append({"date": today.isoformat(), "entry": entry, "what": what, "why": why})
+    store.write_atomically(path, json.dumps(notices, indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,54 @@
+"""`kbl board`: what it lists, and which files of a checkout it writes."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+from leaderboard.files.banned import read_bans
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".github").mkdir()
+    shutil.copy(ROOT / ".github/evaluation.toml", tmp_path / ".github")
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    (tmp_path / "submissions").symlink_to(ROOT / "submissions")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def told(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["board", *arguments])
+    assert code == result.exit_code, result.output
+    return result.output
+
+
+def test_an_appeal_says_what_it_costs_and_how_to_do_it_here(checkout: Path) -> None:
+    said = told("again", "founders-triton")
+
+    assert "kbl evaluate submissions/founders-triton.json" in said
+    assert "about $" in said
+    assert "1 entries" in said
+
+
+def test_what_is_due_keeps_within_the_dollars(checkout: Path) -> None:
+    assert "0 entries, about $0.00" in told("due", "--usd", "0")
+
+
+def test_an_unknown_entry_or_board_is_named(checkout: Path) -> None:
+    assert "no merged entry nobody" in told("again", "nobody", code=1)
+    assert "no board has the name 'B200'" in told("due", "--board", "B200", code=1)
+
+
+def test_a_ban_is_written_where_the_gate_reads_it(checkout: Path) -> None:
+    told("ban", "alice", "--id", "7", "--reason", "copied kernels")
+    assert [7] == [ban.id for ban in read_bans(checkout / ".github/banned.toml")]
+
+    assert "banned already" in told("ban", "alice", "--id", "7", "--reason", "again", code=1)
+    told("unban", "--id", "7")
+    assert () == read_bans(checkout / ".github/banned.toml")

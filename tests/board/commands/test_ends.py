@@ -1,0 +1,111 @@
+"""How commands end: on full disks, in odd terminals, by signals; and what a person on a terminal sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KBL = [sys.executable, "-m", "leaderboard"]
+
+
+def test_a_full_disk_behind_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*KBL, "problems", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+
+    last = done.stderr.splitlines()[-1]
+    assert (2, True) == (done.returncode, last.startswith("error: standard output")), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["--help"], ["evaluate", "--help"], ["problems", "list", "--level", "9"]]
+)
+def test_what_a_terminal_cannot_show_is_escaped(command: list[str]) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    done = subprocess.run([*KBL, *command], capture_output=True, text=True, check=False, env=environment)
+
+    assert done.returncode in (0, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    process = subprocess.Popen(
+        [*KBL, "problems", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+
+    assert "Traceback" not in process.stderr.read()
+    assert 0 != process.wait()
+
+
+def test_a_file_that_finds_no_room_is_named(tmp_path: Path) -> None:
+    entry = {"metadata": {"display_name": "x"}, "kernels": {"level_1_problem_19_sample_0": "#" * 4000}}
+    (tmp_path / "entry.json").write_text(json.dumps(entry))
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "import sys; sys.argv = ['kbl', 'pack', 'new.json', 'runs', '--display-name', 'x']\n"
+        "from leaderboard.cli import run; run()\n"
+    )
+    subprocess.run([*KBL, "unpack", "entry.json"], cwd=tmp_path, check=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("'runs'", "'runs/entry_level1'")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 2 == done.returncode
+    assert "new.json" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "new.json").exists()
+
+
+def test_on_a_terminal_each_verdict_stays_a_line_with_its_whole_reason(tmp_path: Path) -> None:
+    """As in a pipe: the bar below may be cut and overwritten, the lines may not."""
+    program = (
+        "from kernel_evaluator.problems.jobs import Job, unmeasured_row\n"
+        "from kernel_evaluator.problems.problem_set import ProblemSet\n"
+        "from kernel_evaluator.records.keys import KernelKey\n"
+        "from kernel_evaluator.records.rows import Failure, Status\n"
+        "from leaderboard.show.progress import Reporter\n"
+        "reporter = Reporter()\n"
+        "with reporter.over(2):\n"
+        "    for number in (19, 20):\n"
+        "        job = Job(key=KernelKey(1, number), source='', problem=ProblemSet().load(1, number))\n"
+        "        why = Failure(name='WrongOutput', message='expected 1 ' + 'and so on ' * 9)\n"
+        "        reporter.show(unmeasured_row(job, Status.MISMATCH, why))\n"
+    )
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "60", "CI": ""}
+    with subprocess.Popen([sys.executable, "-c", program], stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        seen = b""
+        while chunk := _read(ours):
+            seen += chunk
+    os.close(ours)
+
+    assert 0 == process.returncode
+    text = seen.decode()
+    for number, problem in enumerate((19, 20), 1):
+        assert (
+            f"[{number}/2] 1/{problem} mismatch: WrongOutput: expected 1 {('and so on ' * 9).strip()}\r\n"
+            in text
+        )
+    assert "2/2" in text.rpartition("\n[")[2]
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:  # what Linux says at the end of a terminal
+        return b""

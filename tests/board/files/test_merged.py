@@ -1,0 +1,102 @@
+"""Which revision a board shows: the one about the merged file, until a newer version is merged."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from fake_engine import GPU, FakeEngine
+from kernel_evaluator.problems.jobs import Job, Settings
+from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.records.rows import ResultFile, Status
+
+from leaderboard.files import store, submission
+from leaderboard.stages.boards import load_boards
+
+OLD_KERNEL, NEW_KERNEL = "# speedup 2.0\nclass ModelNew: ...\n", "# speedup 3.0\nclass ModelNew: ...\n"
+ANOTHER_KERNEL = "# speedup 4.0\nclass ModelNew: ...\n"
+ENTRY = "alice-first"
+
+
+def entry(kernel: str, title: str = "Alice's") -> bytes:
+    kernels = {"level_1_problem_19_sample_0": kernel}
+    return json.dumps({"metadata": {"display_name": title}, "kernels": kernels}).encode()
+
+
+def revision(number: int, raw: bytes) -> ResultFile:
+    submitted = submission.parse(raw, f"{ENTRY}.json")
+    jobs = [
+        Job(
+            key=key,
+            source=source,
+            problem=Problem(level=key.level, problem_id=key.problem_id, name="", source=""),
+        )
+        for key, source in submitted.kernels.items()
+    ]
+    environment = store.environment_name(GPU)
+    rows = [verdict.row for verdict in FakeEngine(GPU).run(jobs, Settings())]
+    return ResultFile(
+        entry=ENTRY,
+        submission_sha256=submitted.sha256,
+        gpu=GPU.gpu,
+        sizes="full",
+        profile="ranked",
+        evaluator_version="0.1.0",
+        started_at="2026-01-01T00:00:00Z",
+        finished_at="2026-01-01T00:00:00Z",
+        environments={environment: GPU},
+        rows=tuple(dataclasses.replace(row, environment=environment) for row in rows),
+        revision=number,
+    )
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A result of a version with NEW_KERNEL that came after two of one with OLD_KERNEL."""
+    data = tmp_path / "data"
+    for number in (1, 2):
+        path = store.history_path(data, GPU.gpu, ENTRY, number)
+        store.write_atomically(path, store.dump_result(revision(number, entry(OLD_KERNEL))))
+    newest = store.dump_result(revision(3, entry(NEW_KERNEL)))
+    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), newest)
+    (tmp_path / "submissions").mkdir()
+    return data
+
+
+@pytest.mark.parametrize(
+    ("merged", "shown", "rank", "why"),
+    [
+        (entry(OLD_KERNEL), 2, 1, ""),
+        (entry(NEW_KERNEL), 3, 1, ""),
+        (entry(OLD_KERNEL, "Alice's, retitled"), 2, 1, ""),
+        (entry(ANOTHER_KERNEL), 3, None, "incomplete: 1 of 1 kernels wait for a verdict"),
+    ],
+)
+def test_the_board_shows_the_revision_about_what_is_merged(
+    data: Path, merged: bytes, shown: int, rank: int | None, why: str
+) -> None:
+    folder = data.parent / "submissions"
+    (folder / f"{ENTRY}.json").write_bytes(merged)
+    [board] = load_boards(data, folder)
+    [standing] = board.standings
+    assert (standing.result.revision, standing.rank, standing.unranked_because) == (shown, rank, why)
+
+
+def test_a_row_without_a_verdict_does_not_take_the_place_of_an_earlier_verdict(data: Path) -> None:
+    newest = revision(3, entry(OLD_KERNEL, "Alice's, retitled"))
+    lost = dataclasses.replace(
+        newest.rows[0],
+        status=Status.INFRA_ERROR,
+        **dict.fromkeys(("speedup", "speedup_ci95", "runtime_ms", "reference_ms")),
+    )
+    text = store.dump_result(dataclasses.replace(newest, rows=(lost,)))
+    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), text)
+    folder = data.parent / "submissions"
+    (folder / f"{ENTRY}.json").write_bytes(entry(OLD_KERNEL, "Alice's, retitled again"))
+    [board] = load_boards(data, folder)
+    [standing] = board.standings
+    assert (standing.result.revision, standing.rank) == (2, 1)
+
+
+def test_an_entry_that_was_never_merged_is_on_no_board(data: Path) -> None:
+    assert () == load_boards(data, data.parent / "submissions")

@@ -1,0 +1,631 @@
+"""From a contributor's branch to a result on main: the workflows' own command lines, a git host, a stateful API."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("github")
+
+from fakes.fake_github import Fault, Host, serve
+from fakes.project import PEOPLE, Project, make_origin, payload, submission
+from fakes.runner import SECRETS, Run, Runner, serve_kbl
+
+GOOD = submission(
+    ("level_1_problem_19_sample_0", "# speedup 2.0"),
+    ("level_1_problem_23_sample_0", "# status mismatch"),
+    ("level_2_problem_40_sample_0", "# speedup 1.5"),
+)
+PATH = "submissions/alice-first.json"
+RECORDED = "data/results/CPU-reduced/alice-first.json"
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_origin(tmp_path_factory.mktemp("origin"))
+
+
+@pytest.fixture(scope="module")
+def kbl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with serve_kbl(tmp_path_factory.mktemp("kbl")) as path:
+        yield path
+
+
+@pytest.fixture
+def project(origin: Path, tmp_path: Path, kbl: Path) -> Iterator[Project]:
+    bare = tmp_path / "o" / "r.git"
+    shutil.copytree(origin, bare)
+    host = Host(git_dir=bare, people=dict(PEOPLE))
+    with serve(host) as url:
+        yield Project(host=host, runner=Runner(host, url, tmp_path / "runs", kbl), folder=tmp_path)
+
+
+def test_a_contribution_travels_from_branch_to_board(project: Project) -> None:
+    project.runner.with_site, project.runner.kbl = True, None
+    pull = project.open_pull({PATH: GOOD})
+    head = project.host.head_of(pull)
+
+    checked, _ = project.check(pull)
+    assert {"validate": "success"} == checked.results
+    assert "waiting for a maintainer" in project.comment(pull)
+    assert ["state: waiting"] == pull.labels
+
+    run = project.label(pull)
+
+    assert {"success"} == set(run.results.values())
+    result = project.result("alice-first")
+    assert ["correct", "mismatch", "correct"] == [row["status"] for row in result["rows"]]
+    comment = project.comment(pull)
+    assert "Evaluated: `Alice's first`" in comment
+    assert "rank 1 of 1" in comment
+    assert f"/o/r/blob/{head}/{PATH}?plain=1#L" in comment
+    assert "Used 3 GPU-seconds" in comment
+    assert ["pending", "pending", "success"] == project.states(head)
+    assert ["state: evaluated"] == pull.labels
+    assert (run.site / "index.html").is_file()
+
+    project.merge(pull)
+    rebuilt = project.runner.run("pages.yml", "push", {"sender": {"login": "maria"}})
+    assert "Alice&#39;s first" in (rebuilt.site / "index.html").read_text()
+
+
+def test_only_the_job_that_talks_to_the_engine_sees_its_secret(project: Project) -> None:
+    run = project.label(project.open_pull({PATH: GOOD}))
+    secret = SECRETS["modal"]["MODAL_TOKEN_SECRET"]
+
+    seeing = {
+        job.id for job in run.jobs.values() for step in job.steps if secret in step.environment.values()
+    }
+    assert {"evaluate"} == seeing
+    assert not any("GITHUB_TOKEN" in step.environment for step in run.jobs["evaluate"].steps)
+
+
+def test_the_same_result_twice_is_committed_once(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    before = project.main
+    run = project.label(pull)
+
+    assert before == project.main
+    assert {"0"} == set(re.findall(r"(\d+) judged now", run.jobs["evaluate"].log))
+    assert "Evaluated" in project.comment(pull)
+
+
+def test_what_was_recorded_while_a_run_waited_is_not_judged_again(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    at_the_label = project.main
+    project.label(pull)
+    run = project.label(pull, checkout=at_the_label)
+
+    assert {"0"} == set(re.findall(r"(\d+) judged now", run.jobs["evaluate"].log))
+    assert "success" == run.results["publish"]
+
+
+def test_an_evaluation_starts_by_hand_too(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    run = project.dispatch(pull)
+
+    assert "success" == run.results["publish"]
+    assert project.result("alice-first")
+
+
+def test_a_merged_entry_can_be_evaluated_again_by_hand(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.merge(pull)
+    run = project.dispatch(pull)
+
+    assert "success" == run.results["publish"]
+    assert project.result("alice-first")
+
+
+def test_an_invalid_file_is_told_where_and_how_to_mend_it(project: Project) -> None:
+    bad = GOOD.replace(b"level_1_problem_19", b"level_1_problem_190")
+    pull = project.open_pull({PATH: bad})
+    checked, _ = project.check(pull)
+    run = project.label(pull)
+
+    assert {"validate": "failure"} == checked.results
+    assert "::error file=submissions/alice-first.json" in checked.log
+    assert "problem of level 1 must be 1-100" in project.comment(pull)
+    assert "failure" == run.results["gate"]
+    assert "skipped" == run.results["evaluate"] == run.results["publish"]
+    assert ["state: invalid"] == pull.labels
+
+
+OVERWRITING = {PATH: GOOD.replace(b"2.0", b"9.0")}
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({PATH: GOOD, "submissions/alice-second.json": GOOD}, "one entry a pull request"),
+        (
+            {PATH: GOOD, "leaderboard/stages/record.py": b"print()"},
+            "also changes leaderboard",
+        ),
+        ({PATH: GOOD, "data/results/H100/alice-first.json": b"{}"}, "also changes data"),
+        ({"submissions/deep/alice.json": GOOD}, "this adds submissions/deep"),
+        ({"submissions/@everyone ::error::<b> `x` | y.json": GOOD}, "is not an entry id"),
+        ({PATH: submission(("level_1_problem_19_sample_0", "#"), baseline=True)}, "metadata.baseline is for"),
+    ],
+)
+def test_what_is_more_or_other_than_one_entry_is_refused(project: Project, files: dict, words: str) -> None:
+    pull = project.open_pull(files)
+    run = project.label(pull)
+
+    assert words in project.comment(pull)
+    assert "failure" == run.results["gate"]
+    assert project.result("alice-first") is None
+    assert not [line for line in run.log.splitlines() if line.strip().startswith("::")]
+
+
+def test_a_symbolic_link_is_refused(project: Project) -> None:
+    pull = project.open_pull({}, **{PATH: "../README.md"})
+    run = project.label(pull)
+
+    assert "it is a symbolic link" in project.comment(pull)
+    assert "failure" == run.results["gate"]
+
+
+def test_somebody_elses_entry_is_not_overwritten(project: Project) -> None:
+    first = project.open_pull({PATH: GOOD})
+    project.merge(first)
+    pull = project.open_pull(OVERWRITING, author="bob", number=8)
+    checked, _ = project.check(pull)
+    run = project.label(pull)
+
+    assert {"validate": "failure"} == checked.results
+    assert "those who sent it, or maintainers, may change it" in project.comment(pull)
+    assert "failure" == run.results["gate"]
+
+
+@pytest.mark.parametrize("author", ["alice", "maria"])
+def test_those_who_sent_an_entry_and_maintainers_may_change_it(project: Project, author: str) -> None:
+    project.merge(project.open_pull({PATH: GOOD}))
+    run = project.label(project.open_pull(OVERWRITING, author=author, number=8))
+
+    assert "success" == run.results["publish"]
+
+
+def test_an_entry_whose_senders_account_is_gone_belongs_to_the_maintainers(project: Project) -> None:
+    project.merge(project.open_pull({PATH: GOOD}))
+    del project.host.people["alice"]
+    others = project.open_pull(OVERWRITING, author="bob", number=8)
+    project.check(others)
+    run = project.label(project.open_pull(OVERWRITING, author="maria", number=9))
+
+    assert "those who sent it, or maintainers, may change it" in project.comment(others)
+    assert "success" == run.results["publish"]
+
+
+def test_a_pull_request_whose_senders_account_is_gone_is_evaluated_all_the_same(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    del project.host.people["alice"]
+
+    assert "success" == project.label(pull).results["publish"]
+
+
+@pytest.mark.parametrize("sender", ["mallory", "alice"])
+def test_a_strangers_label_does_nothing_and_is_told_so(project: Project, sender: str) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.check(pull)
+    run = project.label(pull, sender=sender)
+
+    assert "failure" == run.results["gate"]
+    assert "skipped" == run.results["evaluate"]
+    comment = project.comment(pull)
+    assert f"`{sender}` has the role" in comment
+    assert "waiting for a maintainer" in comment
+    assert "evaluate" not in pull.labels
+
+
+def test_a_strangers_dispatch_does_nothing(project: Project) -> None:
+    run = project.dispatch(project.open_pull({PATH: GOOD}), sender="mallory")
+
+    assert "failure" == run.results["gate"]
+    assert project.result("alice-first") is None
+
+
+def test_a_push_between_label_and_gate_stops_the_evaluation(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    labelled = project.host.head_of(pull)
+    moved = project.push(pull, {PATH: GOOD.replace(b"2.0", b"50.0")})
+    run = project.label(pull, head=labelled)
+
+    assert "failure" == run.results["gate"]
+    assert f"has moved to `{moved[:12]}`" in project.comment(pull)
+    assert [] == project.states(moved)
+
+
+def test_a_push_during_the_evaluation_publishes_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    labelled = project.host.head_of(pull)
+    moved = []
+    run_job = project.runner._run_job
+
+    def push_before_publishing(run, definition, job, context, head):
+        if job.id == "publish":
+            moved.append(project.push(pull, {PATH: GOOD.replace(b"2.0", b"50.0")}))
+        run_job(run, definition, job, context, head)
+
+    monkeypatch.setattr(project.runner, "_run_job", push_before_publishing)
+    project.label(pull)
+
+    assert project.result("alice-first") is None
+    assert "changed by a push after the label" in project.comment(pull)
+    assert "error" == project.states(labelled)[-1]
+    assert [] == project.states(moved[0])
+
+
+def test_an_evaluation_that_dies_midway_keeps_what_it_judged_and_goes_on_at_the_next_label(
+    project: Project,
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.runner.extra = {"STEADY_DIES_AFTER": "1"}
+    died = project.label(pull)
+
+    assert "failure" == died.results["evaluate"]
+    assert 1 == len(project.result("alice-first")["rows"])
+    assert "2 kernels have no verdict by this evaluator yet" in project.comment(pull)
+    assert ["state: failed"] == pull.labels
+
+    project.runner.extra = {}
+    again = project.label(pull)
+
+    assert "success" == again.results["evaluate"]
+    assert 1 == again.jobs["evaluate"].log.count("problem_23") + again.jobs["evaluate"].log.count(
+        "1/23 mismatch"
+    )
+    assert 3 == len(project.result("alice-first")["rows"])
+    assert "Evaluated" in project.comment(pull)
+
+
+def test_an_evaluation_that_dies_before_its_first_verdict_leaves_older_ones_and_bills_nothing(
+    project: Project,
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    recorded = project.on_main(RECORDED)
+    older = re.sub(r'"evaluator_sha256": ?"[0-9a-f]{64}"', f'"evaluator_sha256": "{"a" * 64}"', recorded)
+    assert older != recorded
+    project.commit_to_main({RECORDED: older.encode()})
+    project.runner.extra = {"STEADY_DIES_AFTER": "0"}
+    run = project.label(pull)
+
+    assert "failure" == run.results["evaluate"]
+    assert older == project.on_main(RECORDED)
+    comment = project.comment(pull)
+    assert "3 kernels have no verdict by this evaluator yet" in comment
+    assert "GPU-seconds" not in comment
+    assert ["state: failed"] == pull.labels
+
+
+def test_a_result_that_cannot_be_pushed_is_told(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    hook = project.host.git_dir / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        "#!/bin/sh\nread old new ref\n[ $ref != refs/heads/main ] && exit 0\n"
+        "echo 'GH013: Repository rule violations found' >&2\nexit 1\n"
+    )
+    hook.chmod(0o755)
+    run = project.label(pull)
+
+    assert "failure" == run.results["publish"]
+    assert "could not be pushed to `main`" in project.comment(pull)
+    assert "GH013: Repository rule violations found" in project.comment(pull)
+    assert ["state: failed"] == pull.labels
+    assert project.result("alice-first") is None
+
+
+def test_a_broken_entry_of_another_keeps_no_result_from_its_place(project: Project) -> None:
+    first = project.open_pull({PATH: GOOD})
+    project.label(first)
+    project.merge(first)
+    project.commit_to_main({PATH: GOOD.replace(b"level_1_problem_19", b"level_9_problem_19")})
+    pull = project.open_pull({"submissions/bob-second.json": GOOD}, author="bob", number=8)
+    run = project.label(pull)
+
+    assert "success" == run.results["publish"]
+    assert 3 == len(project.result("bob-second")["rows"])
+    assert "Evaluated" in project.comment(pull)
+    assert "left out of the standings" in run.jobs["publish"].log
+
+
+def test_an_entry_may_be_called_job(project: Project) -> None:
+    pull = project.open_pull({"submissions/job.json": GOOD})
+    run = project.label(pull)
+
+    assert {"success"} == set(run.results.values())
+    assert 3 == len(project.result("job")["rows"])
+
+
+def test_an_evaluation_without_any_result_is_told_and_publishes_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    run_job = project.runner._run_job
+
+    def without_its_job(run, definition, job, context, head):
+        if job.id == "evaluate":
+            for folder in run.artifacts.values():
+                (folder / "job.json").write_text("{")
+        run_job(run, definition, job, context, head)
+
+    monkeypatch.setattr(project.runner, "_run_job", without_its_job)
+    run = project.label(pull)
+
+    assert "failure" == run.results["evaluate"]
+    assert "success" == run.results["publish"]
+    assert "handed no result on" in project.comment(pull)
+    assert project.result("alice-first") is None
+
+
+def test_two_pull_requests_at_once_both_land(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    from threading import Barrier, Thread
+
+    first = project.open_pull({PATH: GOOD})
+    second = project.open_pull({"submissions/bobs.json": GOOD}, author="bob", number=8)
+    together = Barrier(2)
+    run_job = project.runner._run_job
+
+    def publish_together(run, definition, job, context, head):
+        if job.id == "publish":
+            together.wait(120)
+        run_job(run, definition, job, context, head)
+
+    monkeypatch.setattr(project.runner, "_run_job", publish_together)
+    threads = [Thread(target=project.label, args=(pull,)) for pull in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(240)
+
+    assert project.result("alice-first")
+    assert project.result("bobs")
+    assert "Evaluated" in project.comment(first)
+    assert "Evaluated" in project.comment(second)
+
+
+def test_passing_errors_and_rate_limits_are_waited_out(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    limit = {"message": "API rate limit exceeded for installation"}
+    project.host.faults = [
+        Fault("GET", "/pulls/7", 1, 502),
+        Fault("GET", "/compare/", 1, 403, limit, {"Retry-After": "1"}),
+        Fault("POST", "/comments", 1, 500),
+        Fault("PATCH", "/comments/", 2, 502),
+        Fault("POST", "/statuses", 1, 429, limit, {"Retry-After": "1"}),
+    ]
+    run = project.label(pull)
+
+    assert "success" == run.results["publish"]
+    assert "Evaluated" in project.comment(pull)
+
+
+def test_a_host_that_stays_broken_ends_the_gate_with_one_line(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.host.faults = [Fault("GET", "/compare/", 99, 500)]
+    run = project.label(pull)
+
+    assert "failure" == run.results["gate"]
+    assert "Traceback" not in run.log
+    assert "::error ::" in run.jobs["gate"].log
+    assert "evaluate" not in pull.labels
+
+
+def button(project: Project, verb: str, sender: str = "maria", **inputs: str) -> Run:
+    """Press a button of board.yml, and let the runs that it starts happen."""
+    given = {"inputs": {"verb": verb, **inputs}, "sender": {"login": sender}}
+    run = project.runner.run("board.yml", "workflow_dispatch", given)
+    while project.host.dispatched:
+        project.host.dispatched.pop()
+        project.runner.run(
+            "evaluate.yml", "repository_dispatch", {"sender": {"login": "github-actions[bot]"}}
+        )
+    return run
+
+
+def test_a_banned_authors_label_is_refused_kindly_until_the_ban_is_lifted(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    button(project, "ban", account="1001", login="alice", reason="copied kernels")
+    run = project.label(pull)
+
+    assert "failure" == run.results["gate"]
+    assert "`copied kernels`" in project.comment(pull)
+    assert project.result("alice-first") is None
+
+    button(project, "unban", account="1001")
+    assert "success" == project.label(pull).results["publish"]
+
+
+def test_an_appeal_judges_a_merged_entry_again_without_a_pull_request(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.merge(pull)
+    before = project.comment(pull)
+    project.runner.extra = {"STEADY_CPU_SECONDS": "9"}
+    button(project, "again", entry="alice-first")
+
+    result = project.result("alice-first")
+    assert 2 == result["revision"]
+    assert {9.0} == {row["cpu_seconds"] for row in result["rows"]}
+    assert before == project.comment(pull)
+
+
+def test_what_is_due_is_judged_and_nothing_else(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.merge(pull)
+    button(project, "due")
+    assert 1 == project.result("alice-first")["revision"]
+
+    older = re.sub(
+        r'"evaluator_sha256": ?"[0-9a-f]{64}"',
+        f'"evaluator_sha256": "{"a" * 64}"',
+        project.on_main(RECORDED),
+    )
+    project.commit_to_main({RECORDED: older.encode()})
+    button(project, "due")
+    assert 2 == project.result("alice-first")["revision"]
+
+
+def test_a_struck_kernel_counts_as_missing_and_its_row_stays(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.merge(pull)
+    button(
+        project,
+        "strike",
+        entry="alice-first",
+        kernel="level_1_problem_19_sample_0",
+        reason="reads the answer",
+    )
+
+    assert 3 == len(project.result("alice-first")["rows"])
+    assert "reads the answer" in project.on_main("data/notices.json")
+    assert "level_1_problem_19_sample_0" in project.on_main("data/struck.json")
+
+
+@pytest.mark.parametrize("verb", ["ban", "strike", "again"])
+def test_buttons_are_for_people_with_write_access(project: Project, verb: str) -> None:
+    before = project.main
+    run = button(project, verb, sender="mallory", account="1001", entry="alice-first", reason="x")
+
+    assert "failure" == run.results["board"]
+    assert before == project.main
+
+
+def test_other_work_gets_no_comment(project: Project) -> None:
+    pull = project.open_pull({"leaderboard/stages/record.py": b"# better\n"}, author="bob")
+    checked, _ = project.check(pull)
+
+    assert {"validate": "success"} == checked.results
+    assert [] == pull.comments
+    assert ["success"] == project.states(project.host.head_of(pull))
+
+
+@pytest.mark.parametrize("gone", ["head_branch", "head_repository", "owner"])
+def test_a_check_of_a_fork_that_is_gone_is_told_all_the_same(project: Project, gone: str) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    told = payload("workflow_run.completed", pull, project.host.head_of(pull))
+    run = told["workflow_run"]
+    (run["head_repository"] if gone == "owner" else run)[gone] = None
+    project.runner.run("comment.yml", "workflow_run", told)
+
+    assert "waiting for a maintainer" in project.comment(pull)
+
+
+def test_a_pull_request_against_another_branch_gets_no_comment(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.host.git("branch", "stable", "main")
+    pull.base_ref = "stable"
+    project.comment_on(pull, project.host.head_of(pull))
+
+    assert [] == pull.comments
+
+
+def test_a_withdrawal_is_for_those_who_sent_the_entry(project: Project) -> None:
+    project.merge(project.open_pull({PATH: GOOD}))
+    own = project.open_pull({PATH: None}, number=8)
+    others = project.open_pull({PATH: None}, author="bob", number=9)
+    project.check(own)
+    project.check(others)
+
+    assert "withdraws entries; a maintainer decides" in project.comment(own)
+    assert "those who sent it, or maintainers, may change it" in project.comment(others)
+
+
+def test_the_comment_says_what_changed_since_the_last_run(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.push(pull, {PATH: GOOD.replace(b"status mismatch", b"speedup 3.0").replace(b"1.5", b"1.7")})
+    project.label(pull)
+
+    comment = project.comment(pull)
+    assert "`1/23`: mismatch → correct" in comment
+    assert "`2/40`: 1.500× → 1.700×" in comment
+    assert "Used 2 GPU-seconds" in comment, "the third kernel was judged and billed before"
+    assert 2 == project.result("alice-first")["revision"]
+
+
+def test_a_check_after_an_evaluation_leaves_its_scores_alone(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.check(pull)
+
+    assert "rank 1 of 1" in project.comment(pull)
+
+
+def test_the_comment_says_validating_while_the_check_runs(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.comment_on(pull, project.host.head_of(pull), action="requested")
+
+    assert "Validating" in project.comment(pull)
+
+
+def test_the_settings_can_ask_for_a_census(project: Project) -> None:
+    project.set_on_main("census = false", "census = true")
+    project.label(project.open_pull({PATH: GOOD}))
+
+    assert all(row["labels"] == ["custom"] for row in project.result("alice-first")["rows"])
+
+
+def test_results_can_go_to_a_branch_of_their_own(project: Project) -> None:
+    project.set_on_main('results_ref = "main"', 'results_ref = "results"')
+    project.label(project.open_pull({PATH: GOOD}))
+    built = project.runner.run("pages.yml", "push", {"sender": {"login": "maria"}})
+
+    assert project.result("alice-first") is None
+    assert project.host.git("show", f"results:{RECORDED}")
+    assert "results of results: data/results/CPU-reduced" in built.jobs["build"].log
+
+
+def test_what_lies_on_a_branch_of_results_is_not_judged_again(project: Project) -> None:
+    project.set_on_main('results_ref = "main"', 'results_ref = "results"')
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.push(pull, {PATH: GOOD.replace(b"1.5", b"1.7")})
+    again = project.label(pull)
+
+    assert "1 judged now, 2 still good" in again.jobs["evaluate"].log
+    assert "`2/40`: 1.500× → 1.700×" in project.comment(pull)
+
+
+def test_a_branch_of_results_hides_nothing_newer_on_main(project: Project) -> None:
+    project.set_on_main('results_ref = "main"', 'results_ref = "results"')
+    project.runner.with_site, project.runner.kbl = True, None
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.merge(pull)
+    notice = {"date": "2026-11-22", "entry": "bob-second", "what": "Withdrawn", "why": "Its author asked."}
+    project.commit_to_main({"data/notices.json": json.dumps([notice]).encode()})
+    built = project.runner.run("pages.yml", "push", {"sender": {"login": "maria"}})
+
+    assert "Alice&#39;s first" in (built.site / "index.html").read_text()
+    assert "Its author asked." in (built.site / "trust.html").read_text()
+
+
+def test_a_new_push_after_an_evaluation_says_that_it_does_not_count(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    evaluated = project.host.head_of(pull)
+    project.label(pull)
+    project.push(pull, {PATH: GOOD.replace(b"2.0", b"2.5")})
+    project.check(pull)
+
+    assert f"The evaluation of `{evaluated[:12]}` does not count" in project.comment(pull)
+
+
+def test_a_copied_marker_of_a_stranger_is_left_alone(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    fake = "<!-- kernelbench-leaderboard: sticky comment -->\n### rank 1 of 1"
+    pull.comments.append({"id": 1, "body": fake, "user": {"login": "alice", "id": 1001}})
+    project.check(pull)
+
+    assert fake == pull.comments[0]["body"]
+    assert "waiting for a maintainer" in project.comment(pull)

@@ -1,0 +1,280 @@
+"""The parts of the verbs that need no whole run: settings, progress, pushes, and a command line off a runner."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from fake_engine import FakeEngine
+from kernel_evaluator.engines import epoch
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.rows import Environment
+
+pytest.importorskip("github")
+
+from fakes.fake_github import BOT, Host, Pull, serve
+
+from leaderboard.files import store
+from leaderboard.files.submission import parse
+from leaderboard.github.event import Runner
+from leaderboard.github.gitrepo import Remote, commit_to_remote
+from leaderboard.github.host import connect
+from leaderboard.github.publish import Publication, run_publish
+from leaderboard.github.say import Voice
+from leaderboard.github.settings import Patience, SettingsError, read_settings
+from leaderboard.show.comment import Report, render_comment
+from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
+
+ROOT = Path(__file__).resolve().parents[3]
+SETTINGS = ROOT / ".github/evaluation.toml"
+HEAD = "a" * 40
+PATIENCE = Patience(api_retries=0, pause_s=0.0, limit_wait_s=1.0)
+RAW = b'{"metadata": {"display_name": "Alice"}, "kernels": {"level_1_problem_19_sample_0": "class ModelNew: pass"}}'
+
+
+def test_the_settings_agree_with_the_workflow_and_with_the_epoch() -> None:
+    settings = read_settings(SETTINGS)
+    workflow = yaml.safe_load((ROOT / ".github/workflows/evaluate.yml").read_text("utf-8"))
+
+    (board,) = settings.boards
+    assert f"github.event.label.name == '{board.label}'" in workflow["jobs"]["gate"]["if"]
+    assert epoch.GPU == board.gpu
+    price = epoch.price_of(board.engine, board.gpu)
+    assert price is not None
+    assert epoch.most_usd_between_looks(price) < settings.money.usd_per_evaluation
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("label =", "lable =", "unknown settings \\['lable'\\]"),
+        ("[boards.H100]", "[boards.H200]", "boards.H200 must be called H100"),
+        ("[boards.H100]", "[other.H100]", "unknown settings"),
+        ('label = "evaluate"', 'label = "go"', "the label must be evaluate or evaluate: H100"),
+        ("at_once = 4", "at_once = 0", "at_once must be 1 or more"),
+        ('sizes = "full"', 'sizes = "tiny"', "sizes must be full or reduced"),
+        ("api_retries = 6", 'api_retries = "6"', "api_retries must be int"),
+        ('gpu = "H100"', "gpu = ", "Invalid value"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_named(tmp_path: Path, before: str, after: str, words: str) -> None:
+    text = SETTINGS.read_text("utf-8")
+    assert before in text
+    (tmp_path / "s.toml").write_text(text.replace(before, after))
+
+    with pytest.raises(SettingsError, match=words):
+        read_settings(tmp_path / "s.toml")
+
+
+@pytest.mark.parametrize(
+    "verb", [["gate"], ["take", "--out", "job"], ["check"], ["report"], ["publish", "--result", "r"]]
+)
+def test_a_verb_off_a_runner_says_so_in_one_line(tmp_path: Path, verb: list[str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/evaluation.toml").write_bytes(SETTINGS.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "leaderboard", "ci", *verb],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": f"{ROOT}:{ROOT / 'KernelBench'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 2 == done.returncode
+    assert "not on a runner" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    bare = tmp_path / "o" / "r.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(bare)], check=True)
+    return Host(
+        git_dir=bare,
+        people={"alice": (1, "read")},
+        tokens={"t": {"pull-requests": "write"}},
+    )
+
+
+@pytest.fixture
+def voice(host: Host) -> Iterator[Voice]:
+    host.pulls[7] = Pull(number=7, author="alice", branch="entry", base_sha=HEAD)
+    host.head_of = lambda pull: HEAD
+    with serve(host) as url:
+        yield Voice(host=connect(url, "o/r", "t", patience=PATIENCE), runner=runner_of(url))
+
+
+def runner_of(api_url: str, server_url: str = "https://example.org") -> Runner:
+    return Runner(
+        api_url=api_url,
+        server_url=server_url,
+        repository="o/r",
+        run_id=5,
+        token="t",
+        event_name="pull_request_target",
+        payload={},
+    )
+
+
+def test_a_second_comment_of_ours_is_taken_away(host: Host, voice: Voice) -> None:
+    body = render_comment(Report(state="waiting", head_sha=HEAD))
+    host.pulls[7].comments += [{"id": n, "body": body, "user": BOT, "url": url_of(voice, n)} for n in (1, 2)]
+    voice.host.put_comment(7, body + "more")
+
+    assert [body + "more"] == [comment["body"] for comment in host.pulls[7].comments]
+
+
+def url_of(voice: Voice, number: int) -> str:
+    return f"{voice.runner.api_url}/repos/o/r/issues/comments/{number}"
+
+
+def test_our_comment_is_found_behind_pages_of_others(host: Host, voice: Voice) -> None:
+    others = [{"id": n, "body": "+1", "user": {"login": "eve", "id": 9}} for n in range(1000, 1150)]
+    host.pulls[7].comments += others
+    for state_now in ("waiting", "running"):
+        voice.host.put_comment(7, render_comment(Report(state=state_now, head_sha=HEAD)))
+
+    assert 151 == len(host.pulls[7].comments)
+
+
+@pytest.fixture
+def asked(host: Host, tmp_path: Path) -> Publication:
+    """Pull request 7 sends RAW; what an evaluation handed on lies in the folder."""
+    work = tmp_path / "work"
+    git = ["git", "-C", str(work), "-c", "user.name=t", "-c", "user.email=t@t"]
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    (work / "submissions").mkdir()
+    (work / "submissions/alice.json").write_bytes(RAW)
+    subprocess.run([*git, "add", "submissions"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "an entry"], check=True)
+    pushed = ["HEAD~:refs/heads/main", "HEAD:refs/pull/7/head"]
+    subprocess.run([*git, "push", "-q", str(host.git_dir), *pushed], check=True)
+    host.pulls[7] = Pull(number=7, author="alice", branch="entry", base_sha=host.git("rev-parse", "main"))
+    host.tokens["p"] = dict.fromkeys(("contents", "pull-requests", "statuses"), "write")
+    return Publication(
+        pull=7,
+        head_sha=host.head_of(host.pulls[7]),
+        entry="alice",
+        board="CPU-reduced",
+        max_usd=60.0,
+        folder=tmp_path / "handed-on",
+    )
+
+
+def evaluation_on(environment: Environment, folder: Path) -> str:
+    """The result file of RAW's evaluation at reduced sizes."""
+    submission = parse(RAW, "alice.json")
+    evaluation = Evaluation(
+        submission=submission,
+        problems=load_problems(ProblemSet(), submission.kernels, "reduced"),
+        settings=Settings(sizes="reduced"),
+        gpu=environment.gpu,
+        work_root=folder,
+    )
+    return evaluate(evaluation, FakeEngine(environment), lambda row: None).path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "device", "sign", "said"),
+    [
+        ("CPU", "a CPU", "", "The result is recorded"),
+        ("CPU", "a CPU", "-", "The evaluation's result was refused"),
+        ("H200", "NVIDIA H200", "", "The result is for another board than `CPU-reduced`: refused"),
+    ],
+)
+def test_a_result_for_another_board_or_with_a_negative_bill_is_not_published(
+    host: Host, asked: Publication, tmp_path: Path, gpu: str, device: str, sign: str, said: str
+) -> None:
+    settings = read_settings(SETTINGS)
+    board = replace(settings.boards[0], engine="local", gpu="CPU", sizes="reduced")
+    settings = replace(settings, boards=(board,), host=PATIENCE)
+    text = evaluation_on(Environment(device=device, gpu=gpu), tmp_path / "build")
+    store.write_atomically(
+        store.result_path(asked.folder, board.name, "alice"),
+        text.replace('"gpu_seconds": ', f'"gpu_seconds": {sign}'),
+    )
+    with serve(host) as url:
+        api = connect(url, "o/r", "p", patience=PATIENCE)
+        run_publish(api, runner_of(url, f"file://{tmp_path}"), settings, asked)
+
+    assert said in host.pulls[7].comments[0]["body"]
+    recorded = host.git("ls-tree", "-r", "--name-only", "main", "data/")
+    assert recorded == ("data/results/CPU-reduced/alice.json" if "recorded" in said else "")
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Remote:
+    bare, work = tmp_path / "host.git", tmp_path / "work"
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@t"]
+    subprocess.run([*git, "init", "-q", "-b", "main", str(work)], check=True)
+    subprocess.run([*git, "-C", str(work), "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    subprocess.run([*git, "clone", "-q", "--bare", str(work), str(bare)], check=True)
+    return Remote(url=f"file://{bare}", ref="main", start_ref="main", token="secret-of-the-test")
+
+
+def adding(name: str, before_push=lambda: None):
+    def change(clone: Path) -> str:
+        (clone / name).write_text(name)
+        before_push()
+        return f"Add {name}"
+
+    return change
+
+
+def files(remote: Remote, ref: str = "main") -> set[str]:
+    listed = ["git", "-C", remote.url.removeprefix("file://"), "ls-tree", "--name-only", ref]
+    return set(subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_who_loses_the_race_begins_again_on_what_the_other_pushed(remote: Remote) -> None:
+    rivals = ["second", "first"]
+
+    def overtaken() -> None:
+        if rivals:
+            commit_to_remote(remote, adding(rivals.pop()))
+
+    waited: list[float] = []
+    assert commit_to_remote(remote, adding("mine", overtaken), sleep=waited.append)
+
+    assert {"mine", "first", "second"} == files(remote)
+    assert 2 == len(waited)
+
+
+def test_no_change_is_no_commit(remote: Remote) -> None:
+    commit_to_remote(remote, adding("same"))
+
+    assert not commit_to_remote(remote, adding("same"))
+
+
+def test_results_may_go_to_a_branch_that_does_not_exist_yet(remote: Remote) -> None:
+    elsewhere = Remote(url=remote.url, ref="results", start_ref="main")
+    commit_to_remote(elsewhere, adding("mine"))
+
+    assert {"mine"} == files(remote, "results")
+    assert set() == files(remote)
+
+
+def test_the_token_stands_on_no_command_line_and_in_no_file(remote: Remote, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    shim = tmp_path / "bin/git"
+    shim.parent.mkdir()
+    real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
+    shim.write_text(f'#!/bin/sh\necho "$@" >> {seen}\nexec {real} "$@"\n')
+    shim.chmod(0o755)
+    path = os.environ["PATH"]
+    os.environ["PATH"] = f"{shim.parent}:{path}"
+    try:
+        commit_to_remote(remote, adding("mine"))
+    finally:
+        os.environ["PATH"] = path
+
+    assert "push" in seen.read_text()
+    assert "secret-of-the-test" not in seen.read_text()

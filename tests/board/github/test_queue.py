@@ -1,0 +1,121 @@
+"""Who goes first, who waits where, and that nothing is lost on the way through the queue."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from leaderboard.files.store import StoreError
+from leaderboard.github import queue
+from leaderboard.github.queue import Item
+
+NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
+
+
+def item(pull: int, *, by: str = "maria", author: int = 0, minute: int = 0, **facts: object) -> Item:
+    values = {
+        "pull": pull,
+        "head_sha": f"{pull:040x}",
+        "board": "H100",
+        "entry": f"entry-{pull}",
+        "path": f"submissions/entry-{pull}.json",
+        "blob_sha": "b" * 40,
+        "submission_sha256": "c" * 64,
+        "display_name": "x",
+        "kernels": 250,
+        "asked_by": by,
+        "author": author or pull,
+        "asked_at": queue.stamp(NOW + timedelta(minutes=minute)),
+        "seconds": 600.0,
+    }
+    return Item(**{**values, **facts})
+
+
+def run(found: queue.Queue, one: Item, number: int = 1) -> queue.Queue:
+    return queue.started(found, one, run=number, max_usd=60.0, now=NOW)
+
+
+def test_the_oldest_goes_first() -> None:
+    waiting = (item(3, minute=3), item(1, minute=1), item(2, minute=2))
+
+    assert [1, 2, 3] == [one.pull for one in queue.in_order(waiting, "H100")]
+
+
+def test_a_maintainer_who_labels_forty_keeps_another_waiting_for_one() -> None:
+    crowd = tuple(item(n, minute=n) for n in range(1, 41))
+    waiting = (*crowd, item(99, by="paul", minute=50))
+
+    assert 99 in [one.pull for one in queue.in_order(waiting, "H100")][:2]
+
+
+def test_a_sender_of_forty_keeps_another_waiting_for_one() -> None:
+    crowd = tuple(item(n, author=7, minute=n) for n in range(1, 41))
+    waiting = (*crowd, item(99, author=8, minute=50))
+
+    assert 99 in [one.pull for one in queue.in_order(waiting, "H100")][:2]
+
+
+def test_new_ones_of_others_never_push_back_what_waits_longest() -> None:
+    oldest = item(1, minute=0)
+    newer = tuple(item(n, by=f"maintainer-{n}", author=n, minute=n) for n in range(2, 30))
+
+    assert oldest == queue.in_order((*newer, oldest), "H100")[0]
+
+
+def test_no_more_run_than_may_and_boards_do_not_wait_for_each_other() -> None:
+    there = (item(1), item(2), item(3, board="B200"))
+    there = run(there, there[0])
+
+    assert queue.next_up(there, "H100", 1) is None
+    assert 2 == queue.next_up(there, "H100", 2).pull
+    assert 3 == queue.next_up(there, "B200", 1).pull
+
+
+def test_labelling_again_keeps_the_place_and_a_new_commit_takes_a_new_one() -> None:
+    there = (item(1, minute=1), item(2, minute=2))
+    same = queue.with_item(there, item(1, minute=9))
+    pushed = queue.with_item(there, item(1, minute=9, head_sha="e" * 40))
+
+    assert [1, 2] == [one.pull for one in queue.in_order(same, "H100")]
+    assert [2, 1] == [one.pull for one in queue.in_order(pushed, "H100")]
+    assert 2 == len(same) == len(pushed)
+
+
+def test_the_place_and_the_time_follow_from_those_before() -> None:
+    there = tuple(item(n, minute=n) for n in range(1, 5))
+    there = run(there, there[0])
+    last = queue.place_of(there, there[3], 2, NOW)
+
+    assert (3, 3) == (last.number, last.waiting)
+    assert NOW + 2 * timedelta(seconds=600 + queue.PUBLISHING_S) == last.done_at
+
+
+def test_what_was_put_back_waits_in_its_old_place() -> None:
+    there = (item(1, minute=1), item(2, minute=2))
+    begun = run(there, there[0])
+
+    assert there == queue.put_back(begun, begun[0])
+
+
+def test_what_should_have_ended_is_looked_after_and_what_was_untold_at_once() -> None:
+    there = run((item(1),), item(1))
+
+    assert () == queue.overdue(there, NOW)
+    assert there == queue.overdue(there, NOW + timedelta(hours=3))
+    assert 1 == len(queue.overdue(queue.due_at_once(there, 1), NOW))
+
+
+def test_a_queue_survives_its_file(tmp_path: Path) -> None:
+    there = run((item(1), replace(item(2), usd=12.5)), item(1))
+    queue.write(tmp_path, there)
+
+    assert there == queue.read(tmp_path)
+    assert () == queue.read(tmp_path / "elsewhere")
+
+
+def test_a_broken_file_is_an_error_and_no_empty_queue(tmp_path: Path) -> None:
+    (tmp_path / queue.FILE).write_text('[{"pull": 1}]')
+
+    with pytest.raises(StoreError, match="not a queue"):
+        queue.read(tmp_path)

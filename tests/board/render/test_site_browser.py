@@ -1,0 +1,636 @@
+"""The site in a real browser: what a visitor does, with and without JavaScript, and what hostile text cannot do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sitehouse
+
+from leaderboard.doctor import BROWSERS
+from leaderboard.render.parts import numbers
+
+pytestmark = pytest.mark.browser
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    with sitehouse.served(sitehouse.site()) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = next(found for name in BROWSERS if (found := shutil.which(name)))
+    with playwright.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=path, args=sitehouse.CHROMIUM_FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page whose every complaint fails the test: errors, blocked loads, violations of the policy, dialogs."""
+    context = browser.new_context(viewport={"width": 1360, "height": 900})
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None,
+    )
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("dialog", lambda dialog: (complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    yield opened
+    context.close()
+    assert [] == complaints
+
+
+GOOD_SUBMISSION = json.dumps(
+    {"metadata": {"display_name": "Mine"}, "kernels": {"level_1_problem_19_sample_0": "class ModelNew: pass"}}
+).encode()
+
+
+def board(page: Any, site: str, query: str = "") -> None:
+    page.goto(f"{site}boards/H200.html{query}")
+    page.wait_for_selector("#search", state="visible")
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait for an expression to hold; playwright's own waiting evaluates strings, which the pages' policy forbids."""
+    for _ in range(200):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"never came true: {expression}")
+
+
+def names(page: Any) -> list[str]:
+    return page.eval_on_selector_all(
+        "#standings tbody .name a", "nodes => nodes.map((node) => node.textContent)"
+    )
+
+
+def column(page: Any, selector: str) -> list[str]:
+    return page.eval_on_selector_all(selector, "nodes => nodes.map((node) => node.firstChild.textContent)")
+
+
+def test_a_click_on_a_header_sorts_and_announces_it(page: Any, site: str) -> None:
+    board(page, site)
+    page.get_by_role("button", name="Correct").click()
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("Correct")
+    rates = [float(text.rstrip("%\u202f ")) for text in column(page, "#standings tbody td:nth-child(9)")]
+    assert rates == sorted(rates, reverse=True)
+    assert "sort=correct.down" in page.url
+
+
+def test_the_keyboard_sorts_both_ways(page: Any, site: str) -> None:
+    board(page, site)
+    page.locator("th[data-sort=name] button").focus()
+    page.keyboard.press("Enter")
+    first = names(page)
+    page.keyboard.press("Enter")
+    assert page.locator("th[data-sort=name]").get_attribute("aria-sort") == "descending"
+    assert first == names(page)[::-1]
+
+
+def test_search_finds_by_name_and_says_how_many(page: Any, site: str) -> None:
+    board(page, site)
+    page.fill("#search", "pytorch as")
+    until(page, "document.querySelectorAll('#standings tbody tr').length === 1")
+    assert ["PyTorch as it is"] == names(page)
+    assert page.inner_text("#found") == "1 of 8 entries"
+
+
+def test_a_search_without_a_hit_says_so_and_reset_brings_all_back(page: Any, site: str) -> None:
+    board(page, site)
+    page.fill("#search", "nobody is called this")
+    page.wait_for_selector("text=No entry fits")
+    page.get_by_role("button", name="Reset").click()
+    assert len(names(page)) == 8
+
+
+def test_a_sorted_board_still_says_what_is_incomplete(page: Any, site: str) -> None:
+    page.goto(site + "boards/H200.html")
+    before = page.locator("#standings em").all_inner_texts()
+    assert "baseline, incomplete" in before[0]
+    page.locator("th[data-sort=name] button").click()
+    assert sorted(before) == sorted(page.locator("#standings em").all_inner_texts())
+
+
+def test_filters_leave_what_fits(page: Any, site: str) -> None:
+    board(page, site)
+    page.select_option("#kind", "baseline")
+    assert ["PyTorch as it is"] == names(page)
+
+
+def test_an_address_shows_what_was_chosen(page: Any, site: str) -> None:
+    board(page, site)
+    page.fill("#search", "a")
+    page.locator("#levels label", has_text="2").click()
+    page.get_by_role("button", name="fast@2").click()
+    until(page, "location.search.includes('q=a')")
+    before, address = names(page), page.url
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("#search", state="visible")
+    assert before == names(page)
+    assert page.input_value("#search") == "a"
+    assert page.locator("#levels input:checked").get_attribute("value") == "l2"
+    assert page.locator("th[data-sort=fast2]").get_attribute("aria-sort") == "descending"
+
+
+def test_the_level_switch_shows_the_figures_of_that_level(page: Any, site: str) -> None:
+    board(page, site)
+    page.locator("#levels label", has_text="3").click()
+    data = json.loads((sitehouse.site() / "api/v1/boards/H200.json").read_text())
+    shown = column(page, "#standings tbody td.main")
+    expected = [numbers.speedup(entry["levels"]["3"]["deployed_speedup"]) for entry in data["standings"]]
+    assert expected == shown
+
+
+def test_the_curve_reads_what_the_records_say_at_every_p(page: Any, site: str) -> None:
+    board(page, site)
+    page.locator("#curves").scroll_into_view_if_needed()
+    page.wait_for_selector("#curve .keys .n")
+    slider = page.locator("#p")
+    slider.focus()
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+    until(page, "location.search.includes('p=')")
+    p = float(page.inner_text("#p-value"))
+    assert p > 1
+    data = json.loads((sitehouse.site() / "api/v1/boards/H200.json").read_text())
+    best = next(entry["entry"] for entry in data["standings"] if entry["rank"])
+    rows = json.loads((sitehouse.site() / f"api/v1/entries/H200/{best}.json").read_text())["rows"]
+    fast = sum(
+        row["status"] == "correct" and row["speedup"] >= p
+        for row in rows
+        if not row["key"].startswith("level_4")
+    )
+    until(page, f"document.querySelector('#curve .keys small').textContent.startsWith('{fast} of 250')")
+
+
+def test_the_curve_counts_at_the_very_speedup_that_it_shows(page: Any, site: str) -> None:
+    board(page, site)
+    counted = page.evaluate(
+        "import('../assets/curve.js').then((m) => [...Array(1001).keys()].map((at) => m.fromSlider(at)))"
+    )
+    assert counted == [round(p, 2) for p in counted]
+    assert {0.25, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0} <= set(counted)
+
+
+def test_chosen_entries_are_drawn_and_lead_to_their_comparison(page: Any, site: str) -> None:
+    board(page, site)
+    boxes = page.locator("#standings .pick input")
+    boxes.nth(1).check()
+    boxes.nth(4).check()
+    until(page, "document.querySelectorAll('#curve .lines path').length === 2")
+    chosen = names(page)
+    page.get_by_role("link", name="Compare the first two").click()
+    page.wait_for_selector("#pairs")
+    assert chosen[1] in page.inner_text("#result")
+    assert chosen[4] in page.inner_text("#result")
+
+
+def test_a_choice_taken_back_is_not_drawn_when_its_data_come_late(page: Any, site: str) -> None:
+    late: list[Any] = []
+
+    def hold(route: Any) -> None:
+        late.append(route)
+
+    page.route("**/api/v1/entries/H200/hostile.json", hold)
+    board(page, site)
+    page.locator("tr[data-id=torch-eager] .pick input").check()
+    box = page.locator("tr[data-id=hostile] .pick input")
+    box.check()
+    box.uncheck()
+    until(page, "document.querySelectorAll('#curve .lines path').length === 1")
+    while not late:
+        page.wait_for_timeout(20)
+    late[0].continue_()
+    page.evaluate("import('../assets/data.js').then(({ entryData }) => entryData('H200', 'hostile'))")
+    assert page.inner_text("#picked").startswith("1 chosen")
+    assert page.locator("#curve .lines path").count() == 1
+
+
+def compare(page: Any, site: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    first, second = sorted(p.stem for p in (sitehouse.site() / "api/v1/entries/H100").glob("*.json"))[:2]
+    page.goto(f"{site}compare.html?board=H100&a={first}&b={second}")
+    page.wait_for_selector("#pairs")
+    read = [
+        json.loads((sitehouse.site() / f"api/v1/entries/H100/{name}.json").read_text())
+        for name in (first, second)
+    ]
+    return read[0], read[1]
+
+
+def test_a_comparison_counts_wins_losses_and_ties(page: Any, site: str) -> None:
+    rows = [{row["key"]: row for row in data["rows"]} for data in compare(page, site)]
+    wins = [0, 0, 0]
+    for key in set(rows[0]) | set(rows[1]):
+        a, b = (side.get(key, {}) for side in rows)
+        low, high = a.get("speedup_ci95"), b.get("speedup_ci95")
+        if low and (not high or low[0] > high[1]):
+            wins[0] += 1
+        elif high and (not low or high[0] > low[1]):
+            wins[1] += 1
+        elif low:
+            wins[2] += 1
+    shown = [int(text) for text in page.locator(".score strong").all_inner_texts()[:3]]
+    assert wins == shown
+    assert page.locator(".scatter circle").count() == sum(
+        "speedup" in rows[0].get(key, {}) and "speedup" in rows[1].get(key, {}) for key in rows[0]
+    )
+
+
+def test_a_comparison_can_be_filtered_and_swapped(page: Any, site: str) -> None:
+    compare(page, site)
+    wins = page.locator(".score strong").nth(0).inner_text()
+    page.select_option("#outcome", "a")
+    until(page, f"document.querySelectorAll('#pairs tbody tr').length === {wins}")
+    page.get_by_role("button", name="Swap").click()
+    until(page, f"document.querySelectorAll('.score strong')[1].textContent === '{wins}'")
+
+
+def test_a_board_or_entry_that_is_not_there_is_named(page: Any, site: str) -> None:
+    page.goto(f"{site}compare.html?board=H200&a=nobody")
+    page.wait_for_selector("text=no “nobody” on this board")
+    page.goto(f"{site}compare.html?board=B300&a=torch-eager&b=hostile")
+    page.wait_for_selector("text=There is no board B300")
+    assert page.locator("#result table").count() == 0
+    page.goto(f"{site}problems/1_1.html?a=nobody#code")
+    page.wait_for_selector("text=“nobody” has no kernel for this problem on this board")
+    assert "a=nobody" in page.url
+
+
+def test_the_matrix_adds_what_its_address_names(page: Any, site: str) -> None:
+    page.goto(f"{site}matrix/H200.html?add=hostile")
+    until(page, "document.querySelector('#found').textContent.includes('there already')")
+
+
+def test_a_comparison_leads_to_the_kernels_that_there_are(page: Any, site: str) -> None:
+    page.goto(f"{site}compare.html?board=H200&a=torch-eager&b=hostile")
+    page.wait_for_selector("#pairs tbody tr")
+    links = page.eval_on_selector_all(
+        "#pairs tbody tr",
+        "rows => rows.map((row) => [row.cells[1].textContent, row.cells[2].textContent, row.querySelector('a').search])",
+    )
+    for first, second, link in links:
+        known = {"torch-eager": first != "no kernel", "hostile": second != "no kernel"}
+        assert [f"={entry}" in link for entry in known] == list(known.values()), link
+    assert any("no kernel" in figures for figures in links)
+
+
+def test_a_file_that_is_refused_leaves_nothing_to_check(page: Any, site: str) -> None:
+    page.goto(f"{site}submit.html")
+    good = {"name": "a.json", "mimeType": "application/json", "buffer": GOOD_SUBMISSION}
+    page.set_input_files("#file", files=[good])
+    page.wait_for_selector("text=This fits the schema")
+    page.set_input_files("#file", files=[{**good, "buffer": GOOD_SUBMISSION.decode().encode("utf-16")}])
+    page.wait_for_selector("text=The file is not UTF-8")
+    page.click("#check")
+    page.wait_for_selector("text=There is nothing to check")
+    padded = GOOD_SUBMISSION + b" " * 300_000
+    page.set_input_files("#file", files=[{**good, "buffer": padded}])
+    page.wait_for_selector("text=This fits the schema")
+    page.evaluate("document.querySelector('#verdict').replaceChildren()")
+    page.click("#check")
+    page.wait_for_selector("text=This fits the schema")
+
+
+def test_the_matrix_shows_the_level_that_the_address_names(page: Any, site: str) -> None:
+    page.goto(f"{site}matrix/H200.html?level=2")
+    until(page, "document.querySelector('#found').textContent.includes('3 problems')")
+    assert page.locator("#matrix tbody tr:visible").count() == 3
+
+
+def test_a_column_that_is_added_looks_like_those_of_the_page(page: Any, site: str) -> None:
+    page.goto(f"{site}matrix/H200.html")
+    until(page, "document.querySelector('#found').textContent.includes('entries')")
+    of_the_page = page.evaluate("""() => {
+        const table = document.querySelector('#matrix'), heads = [...table.tHead.rows[0].cells];
+        const at = heads.findIndex((head) => head.dataset.id === 'hostile');
+        return [...table.rows].map((row) => row.cells[at]).map((cell, i) => {
+            cell.remove();
+            return i ? [cell.className, cell.textContent] : [];
+        });
+    }""")
+    page.fill("#add", "hostile")
+    page.press("#add", "Tab")
+    until(page, "document.querySelector('#matrix [data-added=hostile]')")
+    added = page.evaluate("""() => [...document.querySelectorAll('#matrix td[data-added=hostile]')]
+        .map((cell) => [cell.className, cell.textContent])""")
+    assert of_the_page[1:] == added
+    assert {"up2", "even", "bad"} <= {tone for tone, _ in added}
+
+
+def test_a_kernel_is_shown_beside_the_reference_with_what_differs(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html")
+    page.wait_for_selector(".diff")
+    assert page.locator(".diff thead th").all_inner_texts()[0] == "PyTorch reference"
+    assert page.locator(".diff td.add").count() > 3
+    assert page.locator(".diff td.del").count() > 3
+    assert "def get_inputs" in page.inner_text(".diff")
+
+
+def test_two_kernels_are_compared_and_the_address_keeps_them(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/2_1.html")
+    page.wait_for_selector(".diff")
+    values = page.eval_on_selector_all("#a option", "nodes => nodes.map((node) => node.value)")
+    page.select_option("#a", values[1])
+    page.select_option("#b", values[2])
+    until(page, "document.querySelector('.diff thead')?.textContent.includes('reference') === false")
+    address, shown = page.url, page.inner_text(".diff")
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector(".diff")
+    assert shown == page.inner_text(".diff")
+
+
+def test_a_diff_is_right_line_by_line(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html")
+    rows = page.evaluate(
+        """async () => {
+          const { align } = await import("../assets/diff.js");
+          const sides = [["a", "b", "c", "d", "e"], ["a", "x", "c", "e", "f"]];
+          return align(...sides);
+        }"""
+    )
+    assert [[0, 0], [1, None], [None, 1], [2, 2], [3, None], [4, 3], [None, 4]] == rows
+
+
+def test_a_diff_of_long_sources_keeps_every_line(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html")
+    whole = page.evaluate(
+        """async () => {
+          const { align } = await import("../assets/diff.js");
+          const a = Array.from({ length: 6000 }, (_, at) => `line ${at % 900} ${at % 7 ? "" : at}`);
+          const b = a.filter((_, at) => at % 11).concat(["end"]);
+          const pairs = align(a, b);
+          const same = pairs.every(([i, j]) => i === null || j === null || a[i] === b[j]);
+          const lefts = pairs.filter(([i]) => i !== null).map(([i]) => i);
+          const rights = pairs.filter(([, j]) => j !== null).map(([, j]) => j);
+          return same && lefts.every((i, at) => i === at) && rights.every((j, at) => j === at) && lefts.length === a.length && rights.length === b.length;
+        }"""
+    )
+    assert whole
+
+
+def test_a_failed_kernel_shows_its_log(page: Any, site: str) -> None:
+    rows = json.loads((sitehouse.site() / "api/v1/problems/H200/1_2.json").read_text())["kernels"]
+    data = [
+        json.loads((sitehouse.site() / f"api/v1/problems/H200/{i}_{j}.json").read_text())
+        for i in (1, 2, 3)
+        for j in (1, 2, 3)
+    ]
+    found = next(
+        (d["problem"], k["entry"]) for d in data for k in d["kernels"] if k["status"] == "compile_error"
+    )
+    assert rows
+    page.goto(f"{site}problems/{found[0]}.html?board=H200&a={found[1]}&b=nothing")
+    page.wait_for_selector("pre.log")
+    assert "is undefined" in page.inner_text("pre.log")
+
+
+def test_an_entry_page_leads_to_the_sample_it_lists(page: Any, site: str) -> None:
+    page.goto(f"{site}entries/H200/torch-eager.html")
+    page.locator("#table a", has_text="1/1 #1").click()
+    page.wait_for_selector(".diff")
+    assert "# the second sample" in page.inner_text(".diff")
+    assert "sample 1" in page.inner_text(".diff thead")
+
+
+def test_an_address_names_a_sample_only_while_that_sample_is_shown(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html?board=H200&a=torch-eager&sample=1")
+    page.wait_for_selector(".diff")
+    page.select_option("#a", "hostile")
+    page.wait_for_function("location.search.includes('a=hostile')")
+    assert "sample" not in page.evaluate("location.search")
+    page.select_option("#a", "torch-eager")
+    page.wait_for_function("location.search.includes('sample=1')")
+    page.wait_for_selector(".diff thead:has-text('sample 1')")
+
+
+def test_hostile_code_log_and_evidence_are_shown_as_text(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html?board=H200&a=hostile&b=nothing")
+    page.wait_for_selector("#shown pre.code")
+    assert "</pre></script><script>alert(6)</script>" in page.inner_text("#shown pre.code")
+    page.wait_for_selector("pre.log")
+    assert "<script>alert(8)</script>" in page.inner_text("#facts")
+    assert "<script>alert(9)</script>" in page.inner_text("#facts")
+    page.select_option("#b", "reference")
+    page.wait_for_selector(".diff")
+    assert page.evaluate("document.querySelectorAll('#code script, #code img, #code iframe').length") == 0
+
+
+def test_hostile_names_stay_text_wherever_scripts_write_them(page: Any, site: str) -> None:
+    for address in (
+        "boards/H200.html?q=script",
+        "compare.html?board=H200&a=hostile&b=torch-eager",
+        "matrix/H200.html",
+    ):
+        page.goto(site + address)
+        until(page, "document.querySelector('#found').textContent !== ''")
+        page.wait_for_timeout(100)
+        assert (
+            page.evaluate(
+                "document.querySelectorAll('main script, main img, main iframe, main svg[onload]').length"
+            )
+            == 0
+        )
+        assert "<script>alert(1)</script>" in page.inner_text("main")
+
+
+def check(page: Any, site: str, text: str) -> str:
+    page.goto(f"{site}submit.html")
+    page.fill("#text", text)
+    page.click("#check")
+    page.wait_for_selector("#verdict .verdict")
+    return page.inner_text("#verdict")
+
+
+GOOD = {
+    "metadata": {"display_name": "Mine"},
+    "kernels": {"level_1_problem_1_sample_0": "class ModelNew: pass"},
+}
+
+
+def test_the_validator_accepts_what_fits(page: Any, site: str) -> None:
+    said = check(page, site, json.dumps(GOOD))
+    assert "This fits the schema" in said
+    assert "level 1: 1 of 100 problems" in said
+    assert "Not checked here" not in said
+
+
+@pytest.mark.parametrize("source", ["", "x = 1", "class Model: ..."])
+def test_the_validator_takes_a_kernel_as_it_is_and_says_what_will_become_of_it(
+    page: Any, site: str, source: str
+) -> None:
+    said = check(page, site, json.dumps({**GOOD, "kernels": {"level_1_problem_1_sample_0": source}}))
+    assert "This fits the schema" in said
+    assert "1 will fail to compile, since they never name ModelNew: level_1_problem_1_sample_0." in said
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            '{"metadata": {"display_name": "a"}, "kernels": {"level_1_problem_101_sample_0": "ModelNew"}}',
+            "level_1_problem_101",
+        ),
+        ('{"metadata": {"display_name": "a", "display_name": "b"}, "kernels": {}}', "stands twice"),
+        (
+            '{"metadata": {}, "kernels": {"level_1_problem_1_sample_0": "ModelNew"}}',
+            'lacks the field "display_name"',
+        ),
+        (
+            '{"metadata": {"display_name": "a", "colour": 1}, "kernels": {"level_1_problem_1_sample_0": "ModelNew"}}',
+            '"colour" is not known',
+        ),
+        (
+            '{"metadata": {"display_name": 5}, "kernels": {"level_1_problem_1_sample_0": "ModelNew"}}',
+            "must be string, found 5",
+        ),
+        (
+            '{"metadata": {"display_name": "a"},\n "kernels": {"level_1_problem_1_sample_0": NaN}}',
+            "line 2, column 44",
+        ),
+        (
+            '{"metadata": {"display_name": "\ufeff"}, "kernels": {"level_1_problem_1_sample_0": ""}}',
+            "must match",
+        ),
+        (
+            '{"metadata": {"display_name": "a", "url": "https://a.example/\x85"}, "kernels": {"level_1_problem_1_sample_0": ""}}',
+            "must match",
+        ),
+        ("[" * 100_000, "nested"),
+        ("", "nothing to check"),
+    ],
+)
+def test_the_validator_names_the_place_the_rule_and_the_mend(
+    page: Any, site: str, text: str, complaint: str
+) -> None:
+    assert complaint in check(page, site, text)
+
+
+def test_the_validator_reads_a_file_and_refuses_one_that_is_not_utf8(
+    page: Any, site: str, tmp_path: Path
+) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(json.dumps(GOOD))
+    bad.write_bytes(json.dumps(GOOD).encode().replace(b"Mine", b"\xff\xfe"))
+    page.goto(f"{site}submit.html")
+    page.set_input_files("#file", good)
+    page.wait_for_selector("text=This fits the schema")
+    page.set_input_files("#file", bad)
+    page.wait_for_selector("text=The file is not UTF-8")
+
+
+def test_every_real_submission_of_the_repository_passes_the_validator(
+    page: Any, site: str, repository: Path
+) -> None:
+    for path in sorted((repository / "submissions").glob("*.json")):
+        page.goto(f"{site}submit.html")
+        page.set_input_files("#file", path)
+        page.wait_for_selector("#verdict .verdict")
+        assert "This fits the schema" in page.inner_text("#verdict"), path
+
+
+def test_browser_and_build_write_figures_alike(page: Any, site: str) -> None:
+    page.goto(f"{site}about.html")
+    values = [0.0004, 0.0421, 0.083, 0.5, 0.9994, 1.0, 1.005, 1.834, 9.995, 12.34, 123.4, 4321.0]
+    values += [1.125, 0.625, 2.125, 12.25, 100.5, 0.1225]  # exact ties, the last as a percentage
+    written = page.evaluate(
+        """async (values) => {
+          const { speedup, ms, percent, interval } = await import("./assets/format.js");
+          return values.map((value) => [speedup(value), ms(value), percent(value), interval([value, value])]);
+        }""",
+        values,
+    )
+    ours = [
+        [numbers.speedup(v), numbers.milliseconds(v), numbers.percent(v), numbers.interval((v, v))]
+        for v in values
+    ]
+    assert ours == written
+
+
+def test_the_theme_is_kept_from_page_to_page(page: Any, site: str) -> None:
+    board(page, site)
+    page.get_by_role("button", name="Theme: auto").click()
+    page.get_by_role("button", name="Theme: light").click()
+    page.goto(f"{site}method.html")
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor") == "rgb(20, 22, 26)"
+
+
+def test_without_javascript_every_page_still_reads(browser: Any, site: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(f"{site}boards/H200.html")
+    assert opened.locator("#standings tbody tr").count() == 8
+    assert not opened.locator(".controls").is_visible()
+    assert opened.locator("#curve path").count() >= 5
+    opened.goto(f"{site}problems/1_1.html")
+    assert "class Model(" in opened.inner_text("main")
+    opened.goto(f"{site}compare.html")
+    assert "needs JavaScript" in opened.inner_text("main")
+    context.close()
+
+
+@pytest.mark.parametrize("name", sitehouse.PAGE_KINDS)
+def test_no_page_is_wider_than_a_phone(browser: Any, site: str, name: str) -> None:
+    context = browser.new_context(viewport=PHONE)
+    opened = context.new_page()
+    opened.goto(site + name)
+    opened.wait_for_timeout(200)
+    assert opened.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    context.close()
+
+
+def test_a_page_fetches_one_small_file_to_show_one_kernel(page: Any, site: str) -> None:
+    fetched: list[str] = []
+    page.on("request", lambda request: fetched.append(request.url))
+    page.goto(f"{site}problems/1_1.html?b=nothing")
+    page.wait_for_selector("#shown pre.code")
+    assert 1 == sum("/kernels/" in url for url in fetched)
+
+
+def test_nothing_is_loaded_from_elsewhere(page: Any, site: str) -> None:
+    fetched: list[str] = []
+    page.on("request", lambda request: fetched.append(request.url))
+    for name in sitehouse.PAGE_KINDS:
+        page.goto(site + name)
+        page.wait_for_timeout(50)
+    assert [] == [url for url in fetched if not url.startswith(site)]
+
+
+def test_the_picture_command_takes_a_page_of_the_size_asked(tmp_path: Path) -> None:
+    from PIL import Image
+    from typer.testing import CliRunner
+
+    from leaderboard.cli import app
+
+    out = tmp_path / "docs" / "board.png"
+    options = ["--site", str(sitehouse.site()), "--out", str(out), "--width", "800", "--height", "600"]
+    result = subprocess.run(
+        [sys.executable, "-m", "leaderboard", "site", "picture", *options], capture_output=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert Image.open(out).size == (800, 600)
+    command = [sys.executable, "-m", "leaderboard", "site", "picture", *options, "--page", "matrix.html"]
+    taken = out.read_bytes()
+    mistyped = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (mistyped.returncode, out.read_bytes()) == (2, taken)
+    assert "no page matrix.html" in mistyped.stderr
+    missing = CliRunner().invoke(app, ["site", "picture", "--site", str(tmp_path), "--out", str(out)])
+    assert missing.exit_code == 2
+    assert "kbl site build" in missing.output

@@ -1,0 +1,758 @@
+"""The site as files: what stands in them, what links to what, what a second build does."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+import pytest
+import sitehouse
+from kernel_evaluator.records.version import evaluator_sha256
+from kernel_evaluator.scores import published_interval
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+from leaderboard.files.ledger import Spending
+from leaderboard.render import OccupiedError, SiteConfig, SiteData, build_site
+from leaderboard.render.parts import numbers
+from leaderboard.render.places import checked
+from leaderboard.render.reading.sources import Places, read_site
+from leaderboard.show.tables import as_json
+from leaderboard.stages.boards import load_boards
+from leaderboard.stages.record import record_spending
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+class Page(HTMLParser):
+    """Collects a page's elements, links, ids and text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def links(self) -> list[str]:
+        return [
+            value
+            for _, attributes in self.elements
+            for name in ("href", "src")
+            if (value := attributes.get(name))
+        ]
+
+    def ids(self) -> set[str]:
+        return {value for _, attributes in self.elements if (value := attributes.get("id"))}
+
+
+def pages(folder: Path) -> dict[Path, Page]:
+    return {path.resolve(): Page(path) for path in sorted(folder.rglob("*.html"))}
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    return sitehouse.site()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A repository that a test may change."""
+    for name in ("data", "submissions", "problems"):
+        shutil.copytree(sitehouse.repository() / name, tmp_path / name)
+    return tmp_path
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import sitehouse
+from leaderboard.render import build_site
+data = sitehouse.read(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+build_site(data, Path(sys.argv[1]) / "out")
+"""
+
+
+def enlarge(repository: Path, entry: str) -> None:
+    """Give an entry a kernel too large for the full disk, however it is compressed."""
+    path = repository / "submissions" / f"{entry}.json"
+    body = json.loads(path.read_text())
+    body["kernels"]["level_1_problem_1_sample_0"] = f"# {random.Random(1).randbytes(100_000).hex()}"
+    path.write_text(json.dumps(body))
+
+
+def build_on_a_full_disk(repository: Path) -> None:
+    command = [sys.executable, "-c", FULL_DISK, str(repository)]
+    ended = subprocess.run(
+        command, cwd=Path(sitehouse.__file__).parent, capture_output=True, text=True, check=False
+    )
+    assert "File too large" in ended.stderr
+
+
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_no_link_leads_nowhere(site: Path) -> None:
+    known = pages(site)
+    dead = []
+    for path, page in known.items():
+        for link in page.links():
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            base = site.resolve() if parts.path.startswith("/") else path.parent
+            target = (base / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
+            fragment_known = (
+                not parts.fragment or target not in known or parts.fragment in known[target].ids()
+            )
+            if not target.is_file() or not fragment_known:
+                dead.append(f"{path.name}: {link}")
+    assert [] == dead
+
+
+def test_links_to_elsewhere_are_few_and_known(site: Path) -> None:
+    allowed = ("https://board.example/", "https://code.example/board", "https://example.org/")
+    strange = {
+        link
+        for page in pages(site).values()
+        for link in page.links()
+        if ":" in link and not link.startswith(allowed)
+    }
+    assert set() == strange
+
+
+def test_every_page_carries_the_strict_policy_and_nothing_inline(site: Path) -> None:
+    for path, page in pages(site).items():
+        policies = [a.get("content") for tag, a in page.elements if tag == "meta" and a.get("http-equiv")]
+        assert policies == [
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+            "base-uri 'none'; form-action 'none'"
+        ], path
+        for tag, attributes in page.elements:
+            assert tag != "style" and not any(
+                name == "style" or name.startswith("on") for name in attributes
+            ), path
+            assert tag != "script" or (attributes.get("src") or "").split("assets/")[0].strip("./") == "", (
+                path
+            )
+
+
+def test_hostile_names_are_text_and_nothing_else(site: Path) -> None:
+    for path, page in pages(site).items():
+        assert not {"iframe", "object", "embed", "base"} & {tag for tag, _ in page.elements}, path
+        assert not any((link or "").lower().startswith(("javascript:", "data:")) for link in page.links()), (
+            path
+        )
+    entry = pages(site)[(site / "entries/H200/hostile.html").resolve()]
+    assert "<script>alert(1)</script>\"'>" in entry.text
+    assert "{{7*7}}" in entry.text
+    assert "\u202e" not in entry.text
+
+
+def test_hostile_code_and_logs_are_text_and_nothing_else(site: Path) -> None:
+    source = json.loads(gzip.decompress((site / "kernels/hostile/1-0.json.gz").read_bytes()))
+    assert source["level_1_problem_1_sample_0"] == sitehouse.HOSTILE_SOURCE
+    problem = pages(site)[(site / "problems/1_1.html").resolve()]
+    assert all(a.get("src", "").startswith("../assets/") for tag, a in problem.elements if tag == "script")
+    assert "</td><script>alert(7)</script>" in pages(site)[(site / "trust.html").resolve()].text
+
+
+def test_a_link_that_is_no_web_address_is_not_made(site: Path) -> None:
+    hostile = Page(site / "entries/H200/hostile.html")
+    assert not any("javascript" in link for link in hostile.links())
+    friendly = next(path for path in (site / "entries/H200").glob("*-0000.html"))
+    links = [
+        a
+        for tag, a in Page(friendly).elements
+        if tag == "a" and (a.get("href") or "").startswith("https://example.org")
+    ]
+    assert ["nofollow noopener"] == [a.get("rel") for a in links]
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/b", "", ".hidden", "a\nb"])
+def test_an_entry_whose_id_could_leave_the_folder_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="entry must be"):
+        checked(name)
+
+
+def test_the_board_reads_without_scripts(site: Path) -> None:
+    text = " ".join(Page(site / "boards/H200.html").text.split())
+    assert "Deployed speedup" in text
+    assert "PyTorch as it is baseline" in text
+    assert "95 % intervals" in text
+
+
+def test_shared_ranks_carry_a_sign_and_a_baseline_has_none(site: Path) -> None:
+    table = json.loads((site / "boards/H200.table.json").read_text())
+    ranks = {entry["id"]: entry["rank"] for entry in table["entries"]}
+    assert ranks["torch-eager"] == "–"
+    shared = [rank for rank in ranks.values() if rank != "–"]
+    assert all((shared.count(rank) > 1) == rank.endswith("=") for rank in shared)
+
+
+def test_the_data_say_what_the_records_say(site: Path) -> None:
+    data = sitehouse.read(sitehouse.repository())
+    board = next(board for board in data.boards if board.name == "H200")
+    published = json.loads((site / "api/v1/boards/H200.json").read_text())
+    assert [s.entry for s in board.standings] == [s["entry"] for s in published["standings"]]
+    for standing, said in zip(board.standings, published["standings"], strict=True):
+        assert standing.overall.deployed_speedup == pytest.approx(
+            said["overall"]["deployed_speedup"], rel=1e-5
+        )
+        assert standing.rank == said["rank"]
+
+
+def test_the_index_of_the_data_names_files_that_exist(site: Path) -> None:
+    index = json.loads((site / "api/v1/index.json").read_text())
+    for board in index["boards"]:
+        for name in ("standings", "standings_csv", "rows_csv"):
+            assert (site / board[name]).is_file()
+        entry = json.loads((site / board["standings"]).read_text())["standings"][0]["entry"]
+        assert (site / board["entry"].format(entry=entry)).is_file()
+        assert (site / board["result"].format(entry=entry)).is_file()
+        assert (site / board["problem"].format(problem="1_1")).is_file()
+    assert all((site / name).is_file() for name in index["schemas"])
+
+
+def test_published_data_fit_their_published_schemas(site: Path) -> None:
+    import jsonschema
+
+    for kind in ("boards", "entries", "problems"):
+        schema = json.loads((site / f"schemas/site-{kind}.schema.json").read_text())
+        files = [p for p in (site / "api/v1" / kind).rglob("*.json") if not p.name.endswith(".records.json")]
+        assert files
+        for path in files:
+            jsonschema.Draft202012Validator(schema).validate(json.loads(path.read_text()))
+
+
+def test_a_recorded_result_is_published_as_it_was_recorded(site: Path) -> None:
+    recorded = (sitehouse.repository() / "data/results/H200/hostile.json").read_bytes()
+    assert recorded == gzip.decompress((site / "api/v1/results/H200/hostile.json.gz").read_bytes())
+
+
+def test_a_spreadsheet_reads_no_formula_in_the_csv(copy: Path) -> None:
+    for name, start in (("submissions", '"display_name": "'), ("data/results/H200", '"labels": ["')):
+        path = copy / name / "hostile.json"
+        path.write_text(path.read_text().replace(start, f"{start}@SUM "))
+    build_site(sitehouse.read(copy), copy / "out")
+    with (copy / "out/api/v1/boards/H200.csv").open() as stream:
+        rows = {row["entry"]: row for row in csv.DictReader(stream)}
+    assert rows["hostile"]["organization"].startswith("'=HYPERLINK")
+    assert rows["hostile"]["display_name"].startswith("'@SUM")
+    kernels = gzip.decompress((copy / "out/api/v1/boards/H200.rows.csv.gz").read_bytes()).decode()
+    assert len(kernels.splitlines()) > 50
+    labels = [row["labels"] for row in csv.DictReader(kernels.splitlines()) if "@SUM" in row["labels"]]
+    assert labels
+    assert all(text.startswith("'@SUM") for text in labels)
+
+
+def test_an_empty_field_of_a_submission_is_shown_nowhere(site: Path) -> None:
+    with (site / "api/v1/boards/H200.csv").open() as stream:
+        rows = {row["entry"]: row for row in csv.DictReader(stream)}
+    assert rows["torch-eager"]["organization"] == ""
+    for name in ("index.html", "entries/H200/torch-eager.html"):
+        assert "None" not in Page(site / name).text
+
+
+def test_the_feed_names_every_evaluation_newest_first(site: Path) -> None:
+    feed = ElementTree.parse(site / "feed.xml").getroot()
+    stamps = [entry.findtext(f"{ATOM}updated") for entry in feed.iter(f"{ATOM}entry")]
+    assert len(stamps) == 14
+    assert stamps == sorted(stamps, reverse=True)
+    links = [link.get("href") for link in feed.iter(f"{ATOM}link")]
+    assert all(str(link).startswith("https://board.example/") for link in links)
+
+
+def test_every_entry_has_a_badge_and_a_picture(site: Path) -> None:
+    badge = ElementTree.parse(site / "badges/H200/torch-eager.svg").getroot()
+    assert "KernelBench H200: " in badge.get("aria-label", "")
+    from PIL import Image
+
+    assert Image.open(site / "pictures/H200/hostile.png").size == (1200, 630)
+    page = Page(site / "entries/H200/hostile.html")
+    pictures = [
+        a.get("content") for tag, a in page.elements if tag == "meta" and a.get("property") == "og:image"
+    ]
+    assert ["https://board.example/pictures/H200/hostile.png"] == pictures
+
+
+def test_a_second_build_writes_nothing(copy: Path) -> None:
+    first = build_site(read_once := sitehouse.read(copy), copy / "out")
+    second = build_site(read_once, copy / "out")
+    assert (first.files, 0, 0) == (second.unchanged, second.written, second.removed)
+
+
+def test_two_processes_build_what_one_builds(copy: Path) -> None:
+    build_site(sitehouse.read(copy, jobs=1), copy / "one")
+    build_site(sitehouse.read(copy, jobs=2), copy / "two")
+    assert files_of(copy / "one") == files_of(copy / "two")
+
+
+def test_a_changed_entry_changes_its_pages_and_leaves_others(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    path = copy / "submissions" / "torch-eager.json"
+    path.write_text(path.read_text().replace("PyTorch as it is", "PyTorch, renamed"))
+    before = {p: p.stat().st_mtime_ns for p in (copy / "out").rglob("*") if p.is_file()}
+    build_site(sitehouse.read(copy), copy / "out")
+    changed = {
+        p.relative_to(copy / "out").as_posix() for p, at in before.items() if p.stat().st_mtime_ns != at
+    }
+    assert "entries/H200/torch-eager.html" in changed
+    assert "entries/H200/hostile.html" not in changed
+    assert not {name for name in changed if name.startswith(("kernels/", "api/v1/results/", "entries/H100"))}
+
+
+def test_a_withdrawn_entry_leaves_nothing_behind(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    (copy / "submissions" / "hostile.json").unlink()
+    report = build_site(sitehouse.read(copy), copy / "out")
+    assert report.removed > 5
+    assert [] == list((copy / "out").rglob("*hostile*"))
+
+
+def test_what_nobody_merged_yet_changes_nothing(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    recorded = copy / "data/results/H200/torch-eager.json"
+    earlier = copy / "data/history/H200/torch-eager/1.json"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_bytes(recorded.read_bytes())
+    newer = json.loads(recorded.read_text())
+    newer |= {"revision": 2, "reason": "the submission changed", "submission_sha256": "e" * 64}
+    for row in newer["rows"]:
+        row["kernel_sha256"] = "f" * 64
+    recorded.write_text(json.dumps(newer))
+    report = build_site(sitehouse.read(copy), copy / "out")
+    assert (0, 0) == (report.written, report.removed)
+
+
+def test_an_entry_says_what_waits_and_which_evaluators_judged_it(copy: Path) -> None:
+    recorded = copy / "data/results/H200/torch-eager.json"
+    result = json.loads(recorded.read_text())
+    result["rows"] = [row for row in result["rows"] if not row["key"].startswith("level_3_")]
+    for row in result["rows"][:2]:
+        row["evaluator_sha256"] = "5" * 64
+    for row in result["rows"][2:]:
+        row["evaluator_sha256"] = evaluator_sha256()
+    recorded.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    text = " ".join(Page(copy / "out/entries/H200/torch-eager.html").text.split())
+    rest = len(result["rows"]) - 2
+    assert f"waits for a verdict {sitehouse.PROBLEMS_A_LEVEL}" in text
+    assert f"{evaluator_sha256()[:8]} (the present one) {rest}, 55555555 2" in text
+
+
+def test_only_what_is_faster_beyond_doubt_is_marked(site: Path) -> None:
+    rows = json.loads(gzip.decompress((site / "api/v1/results/H200/hostile.json.gz").read_bytes()))["rows"]
+    lows = [published_interval(row["speedup_ci95"])[0] for row in rows if row["status"] == "correct"]
+    sure = sum(low > 1 for low in lows)
+    faster = sum(row["status"] == "correct" and row["speedup"] > 1 for row in rows)
+    marked = (site / "entries/H200/hostile.html").read_text().count('<td class="n up"')
+    assert 0 < sure == marked <= faster
+
+
+def test_a_tenth_evaluation_stands_after_the_ninth(copy: Path) -> None:
+    recorded = copy / "data/results/H200/torch-eager.json"
+    result = json.loads(recorded.read_text())
+    earlier = copy / "data/history/H200/torch-eager"
+    earlier.mkdir(parents=True)
+    for revision in range(1, 12):
+        result |= {"revision": revision, "reason": f"reason {revision}."}
+        path = recorded if revision == 11 else earlier / f"{revision}.json"
+        path.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    text = Page(copy / "out/entries/H200/torch-eager.html").text
+    places = [text.index(f"reason {revision}.") for revision in range(1, 12)]
+    assert places in (sorted(places), sorted(places, reverse=True))
+
+
+def test_a_record_has_the_day_on_which_its_kernel_was_first_correct(copy: Path) -> None:
+    recorded = copy / "data/results/H200/hostile.json"
+    result = json.loads(recorded.read_text())
+    kept, changed, mended = [
+        row for row in result["rows"] if row["status"] == "correct" and row["speedup"] > 1
+    ][:3]
+    for row in (changed, mended):
+        row |= {"speedup": 99.0, "speedup_ci95": [98.0, 99.9]}
+    recorded.write_text(json.dumps(result | {"revision": 4, "reason": "judged again."}))
+    slower = kept | {"speedup": 1.1, "speedup_ci95": [1.05, 1.15]}
+    failed = {
+        name: mended[name]
+        for name in ("key", "kernel_sha256", "problem_sha256", "evaluator_sha256", "environment")
+    }
+    failed |= {"status": "runtime_error", "failure": {"name": "E", "message": "out of luck"}}
+    of_old = [slower, changed | {"kernel_sha256": "f" * 64}, failed]
+    folder = copy / "data/history/H200/hostile"
+    folder.mkdir(parents=True)
+    for revision, day in ((1, "2024-03-02"), (2, "2024-02-29"), (3, "2024-03-01")):
+        old = result | {"revision": revision, "rows": of_old, "finished_at": f"{day}T00:00:00Z"}
+        (folder / f"{revision}.json").write_text(json.dumps(old))
+    build_site(sitehouse.read(copy), copy / "out")
+    found = json.loads((copy / "out/api/v1/boards/H200.records.json").read_text())["records"]
+    dates = {item["problem"]: (item["date"], item["speedup"]) for item in found if item["entry"] == "hostile"}
+    assert dates[problem_of(kept)] == ("2024-02-29", kept["speedup"])
+    assert [dates[problem_of(row)][0] for row in (changed, mended)] == [result["finished_at"][:10]] * 2
+    assert all(item["speedup"] > 1 for item in found)
+
+
+def test_neither_a_baseline_nor_a_later_sample_nor_a_kernel_in_quarantine_holds_a_record(copy: Path) -> None:
+    quarantined = {"status": "quarantined", "evidence": {"clock": 2}}
+    for entry, changes in (("torch-eager", {}), ("hostile", quarantined)):
+        path = copy / f"data/results/H200/{entry}.json"
+        result = json.loads(path.read_text())
+        row = next(row for row in result["rows"] if row["key"] == "level_1_problem_2_sample_0")
+        row |= {"speedup": 99.0, "speedup_ci95": [98.0, 99.9], **changes}
+        path.write_text(json.dumps(result))
+    sitehouse.add_sample(copy, "hostile")
+    path = copy / "data/results/H200/hostile.json"
+    result = json.loads(path.read_text())
+    timed = next(row for row in result["rows"] if "runtime_ms" in row)
+    later = next(row for row in result["rows"] if row["key"] == "level_1_problem_1_sample_1")
+    later |= {name: timed[name] for name in ("runtime_ms", "reference_ms")}
+    later |= {"speedup": 99.0, "speedup_ci95": [98.0, 99.9]}
+    path.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    found = json.loads((copy / "out/api/v1/boards/H200.records.json").read_text())["records"]
+    of_problem = [item["speedup"] for item in found if item["problem"] == "1_2"]
+    assert of_problem
+    assert 99.0 not in [item["speedup"] for item in found]
+    kernels = json.loads((copy / "out/api/v1/problems/H200/1_2.json").read_text())["kernels"]
+    fastest_first = sorted(kernels, key=lambda kernel: kernel["status"] != "correct")
+    assert ["torch-eager", kernels] == [kernels[0]["entry"], fastest_first]
+
+
+def problem_of(row: dict[str, str]) -> str:
+    return "_".join(row["key"].split("_")[1:4:2])
+
+
+def test_only_what_is_faster_beyond_doubt_is_shaded_in_the_matrix(copy: Path) -> None:
+    path = copy / "data/results/H200/hostile.json"
+    result = json.loads(path.read_text())
+    result["rows"][1] |= {"speedup": 2.5, "speedup_ci95": [1.02, 4.0]}
+    path.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    text = (copy / "out/matrix/H200.html").read_text("utf-8")
+    cells = re.findall(r'<td class="(\w+)"><a href="[^"]*&amp;a=(\w+)#code">([^<]*)</a>', text)
+    assert ("even", "hostile", "2.50×") in cells
+    assert any(tone == "up2" and float(speedup[:-1]) >= 1.2 for tone, _, speedup in cells)
+
+
+def test_the_matrix_shows_the_first_sample(site: Path) -> None:
+    text = (site / "matrix/H200.html").read_text("utf-8")
+    cells = re.findall(r'problems/1_1\.html\?board=H200&amp;a=torch-eager#code" title="([^"]*)"', text)
+    assert ["fails at run time"] == cells
+
+
+def test_the_curves_count_first_samples_of_the_ranked_levels_alone(site: Path, copy: Path) -> None:
+    sitehouse.add_sample(copy, "hostile")
+    path = copy / "data/results/H200/hostile.json"
+    result = json.loads(path.read_text())
+    timed = next(row for row in result["rows"] if row["status"] == "correct" and "speedup" in row)
+    for row in result["rows"]:
+        if row["status"] == "correct" and not re.match("level_[123]_problem_[0-9]+_sample_0", row["key"]):
+            row |= {"runtime_ms": timed["runtime_ms"], "reference_ms": timed["reference_ms"]}
+            row |= {"speedup": 9.0, "speedup_ci95": [8.9, 9.1]}
+    path.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    before, after = (
+        re.findall(r'<path class="c\d" d="(M[^"]*)"', (folder / "boards/H200.html").read_text("utf-8"))
+        for folder in (site, copy / "out")
+    )
+    assert len(before) > 1
+    assert before == after
+
+
+def test_a_kernels_file_lost_from_the_output_is_written_again(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    (copy / "out/kernels/hostile/1-0.json.gz").unlink()
+    build_site(sitehouse.read(copy), copy / "out")
+    assert (copy / "out/kernels/hostile/1-0.json.gz").is_file()
+
+
+@pytest.mark.parametrize("kept", ["docs/thesis.txt", ".git/HEAD"])
+def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path, kept: str) -> None:
+    precious = tmp_path / "work" / kept
+    precious.parent.mkdir(parents=True)
+    precious.write_text("mine")
+    command = ["site", "build", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "work")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    assert "--out must be an empty folder" in result.output
+    assert [precious] == [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_folder_made_anew_where_a_site_stood_is_left_alone(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    shutil.rmtree(copy / "out")
+    (copy / "out").mkdir()
+    (copy / "out/index.html").write_text("mine")
+    with pytest.raises(OccupiedError, match="--out must be an empty folder"):
+        build_site(sitehouse.read(copy), copy / "out")
+    assert {Path("index.html"): b"mine"} == files_of(copy / "out")
+
+
+def test_what_others_put_into_the_site_stays(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    thesis, folder = copy / "out/kernels/hostile/thesis.txt", copy / "out/.git/refs"
+    thesis.write_text("precious")
+    folder.mkdir(parents=True)
+    (copy / "submissions" / "hostile.json").unlink()
+    build_site(sitehouse.read(copy), copy / "out")
+    assert thesis.is_file()
+    assert folder.is_dir()
+    assert [thesis.parent] == list((copy / "out").rglob("*hostile*"))
+    assert [thesis] == list(thesis.parent.iterdir())
+
+
+def test_an_interrupted_build_is_taken_up_again(copy: Path) -> None:
+    enlarge(copy, "torch-eager")  # the last entry
+    build_on_a_full_disk(copy)
+    assert (copy / "out/entries/H200/hostile.html").is_file()
+    assert not (copy / "out/assets").exists()
+    (copy / "submissions" / "hostile.json").unlink()
+    build_site(sitehouse.read(copy), copy / "out")
+    build_site(sitehouse.read(copy), copy / "whole")
+    assert files_of(copy / "whole") == files_of(copy / "out")
+
+
+def test_what_an_interrupted_build_wrote_of_other_sources_does_not_stay(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    submissions = {path: path.read_bytes() for path in (copy / "submissions").glob("*.json")}
+    hostile = copy / "submissions/hostile.json"
+    hostile.write_bytes(hostile.read_bytes().replace(b"ModelNew", b"ModelOld"))
+    enlarge(copy, "torch-eager")
+    build_on_a_full_disk(copy)
+    for path, content in submissions.items():
+        path.write_bytes(content)
+    build_site(sitehouse.read(copy), copy / "out")
+    build_site(sitehouse.read(copy), copy / "whole")
+    assert files_of(copy / "whole") == files_of(copy / "out")
+
+
+def test_a_kernels_file_that_did_not_fit_on_the_disk_is_written_again(copy: Path) -> None:
+    enlarge(copy, "hostile")
+    build_site(sitehouse.read(copy), copy / "out")
+    path = copy / "out/kernels/hostile/1-0.json.gz"
+    whole = path.read_bytes()
+    path.unlink()
+    build_on_a_full_disk(copy)
+    build_site(sitehouse.read(copy), copy / "out")
+    assert whole == path.read_bytes()
+
+
+def test_without_results_there_is_a_friendly_site(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["site", "build", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "site")]
+    )
+    assert result.exit_code == 0, result.output
+    assert "No entries yet" in Page(tmp_path / "site/index.html").text
+    assert (tmp_path / "site/problems/1_1.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("notices", "message"),
+    [
+        ("[{", "notices.json: not strict JSON"),
+        ('[{"date": "2026-01-01"}]', "notices.json: must be a list of objects with date, entry, what, why"),
+        ("{}", ""),
+    ],
+)
+def test_broken_notices_are_named(tmp_path: Path, notices: str, message: str) -> None:
+    (tmp_path / "notices.json").write_text(notices)
+    result = CliRunner().invoke(
+        app,
+        ["site", "build", "--data", str(tmp_path), "--out", str(tmp_path / "out")],
+        env={"COLUMNS": "200"},
+    )
+    assert (bool(message), message in result.output) == (result.exit_code == 1, True)
+
+
+def test_what_evaluations_cost_is_told_by_month(tmp_path: Path) -> None:
+    for month, usd in (("2026-10", 7.0), ("2026-11", 1.5), ("2026-11", 2.25)):
+        item = Spending(day=f"{month}-03", run=int(usd * 4), entry="a", board="H100", usd=usd)
+        record_spending(tmp_path / "data", item)
+    arguments = ["site", "build", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out")]
+    assert 0 == CliRunner().invoke(app, arguments).exit_code
+
+    told = Page(tmp_path / "out/trust.html").text
+    assert "2026-11: $3.75 for 2 evaluations" in told
+    assert told.index("2026-11") < told.index("2026-10: $7.00 for 1 evaluations")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["site", "build", "--problems", "nowhere", "--out", "out"], "under nowhere"),
+        (["problems", "show", "1/19", "--root", "nowhere"], "under nowhere"),
+    ],
+)
+def test_problems_that_are_not_there_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, command)
+    assert (1, True) == (result.exit_code, message in result.output)
+    assert result.output.startswith("error: ")
+
+
+def test_a_port_that_is_taken_is_said(site: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(app, ["site", "serve", "--out", str(site), "--port", port])
+    assert (2, True) == (result.exit_code, f"port {port} cannot be used" in result.output)
+
+
+def test_an_empty_board_says_so(tmp_path: Path) -> None:
+    from leaderboard.stages.standings import Board
+
+    board = Board(name="H100", gpu="H100", sizes="full", standings=())
+    data = SiteData(
+        boards=(board,),
+        problems=(),
+        kernels=sitehouse.read(sitehouse.repository()).kernels,
+        config=SiteConfig(jobs=1),
+    )
+    build_site(data, tmp_path)
+    assert "waits for its first submission" in Page(tmp_path / "boards/H100.html").text
+    assert "No record yet" in Page(tmp_path / "records/H100.html").text
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "said"),
+    [
+        ("data/results/H200/hostile.json", '{"rows": 1}', "hostile.json: not a result file"),
+        ("submissions/hostile.json", '{"metadata": {}}', "hostile.json: not a submission"),
+    ],
+)
+def test_a_broken_file_is_named_and_nothing_is_built(copy: Path, path: str, content: str, said: str) -> None:
+    (copy / path).write_text(content)
+    result = CliRunner().invoke(
+        app,
+        [
+            "site",
+            "build",
+            "--data",
+            str(copy / "data"),
+            "--submissions",
+            str(copy / "submissions"),
+            "--out",
+            str(copy / "out"),
+        ],
+    )
+    assert result.exit_code == 1
+    assert said in result.output
+    assert not (copy / "out").exists()
+
+
+def test_a_kernel_that_the_submission_has_no_more_is_not_shown(copy: Path) -> None:
+    path = copy / "submissions" / "torch-eager.json"
+    body = json.loads(path.read_text())
+    body["kernels"]["level_2_problem_2_sample_0"] = "# another kernel than the one judged"
+    path.write_text(json.dumps(body))
+    build_site(sitehouse.read(copy), copy / "out")
+    data = json.loads((copy / "out/api/v1/entries/H200/torch-eager.json").read_text())
+    keys = {row["key"] for row in data["rows"]}
+    assert "level_2_problem_1_sample_0" in keys
+    assert "level_2_problem_2_sample_0" not in keys
+    assert "/2_2.html" not in (copy / "out/entries/H200/torch-eager.html").read_text()
+
+
+def test_the_site_ranks_as_the_command_line_does(tmp_path: Path) -> None:
+    data, submissions = tmp_path / "data", tmp_path / "submissions"
+    sitehouse.write_repository(tmp_path, entries=5, gpus=("H200", "H100"), most=4, source_length=200)
+    shown = read_site(Places(data=data, submissions=submissions), SiteConfig(jobs=2)).boards
+    told = load_boards(data, submissions)
+    assert json.loads(as_json(told)) == json.loads(as_json(shown))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "–"),
+        (1.834, "1.83×"),
+        (12.34, "12.3×"),
+        (123.4, "123×"),
+        (0.0421, "0.042×"),
+        (1.0, "1.00×"),
+        (0.999, "1.00×"),
+        (1.125, "1.13×"),
+        (100.5, "101×"),
+    ],
+)
+def test_speedups_read_the_same_everywhere(value: float | None, words: str) -> None:
+    assert words == numbers.speedup(value)
+
+
+@pytest.mark.parametrize(("value", "words"), [(2.658, "2.66\u202fms"), (0.0831, "83.1\u202fµs"), (None, "–")])
+def test_times_carry_their_unit(value: float | None, words: str) -> None:
+    assert words == numbers.milliseconds(value)
+
+
+def test_untrusted_text_becomes_one_short_line() -> None:
+    assert "a b c" == numbers.plain("a\n\tb\u202e \x00c")
+    assert 20 == len(numbers.plain("x" * 500, 20))
+
+
+def test_serving_answers_with_the_built_site() -> None:
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "leaderboard",
+        "site",
+        "serve",
+        "--out",
+        str(sitehouse.site()),
+        "--port",
+        "0",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = process.stdout.readline().split()[0]
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                assert b"KernelBench Leaderboard" in answer.read()
+        finally:
+            process.terminate()
+
+
+def test_baselines_solve_no_problem_in_the_list_of_problems(tmp_path: Path) -> None:
+    """The board's own data: what no entry solved is open, though eager PyTorch answers all of it."""
+    assert 0 == CliRunner().invoke(app, ["site", "build", "--out", str(tmp_path)]).exit_code
+    listed = re.findall(
+        r'<tr data-level="(\d)" data-status="(\w+)">', (tmp_path / "problems/index.html").read_text()
+    )
+    open_of = Counter(int(level) for level, status in listed if status == "open")
+
+    solved: set[tuple[int, int]] = set()
+    for path in (sitehouse.ROOT / "data/results/H200").glob("*.json"):
+        submission = json.loads((sitehouse.ROOT / "submissions" / path.name).read_text())
+        if not submission["metadata"].get("baseline"):
+            rows = json.loads(path.read_text())["rows"]
+            keys = [re.findall(r"\d+", row["key"]) for row in rows if row["status"] == "correct"]
+            solved |= {(int(level), int(problem)) for level, problem, sample in keys if sample == "0"}
+    totals = Counter(int(level) for level, _ in listed)
+    by_level = Counter(level for level, _ in solved)
+
+    assert {level: totals[level] - by_level[level] for level in totals} == {
+        level: open_of[level] for level in totals
+    }
+    assert open_of[1] > 0

@@ -1,0 +1,140 @@
+"""The site's pages against the accessibility engine axe and an HTML validator, as built and as scripts change them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sitehouse
+
+from leaderboard.doctor import BROWSERS
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+RULES = {
+    "extends": ["html-validate:recommended"],
+    "rules": {
+        "doctype-style": "off",
+        "void-style": "off",
+        "prefer-native-element": "off",  # a scrolling region is a div with a name and a focus
+        "no-trailing-whitespace": "off",
+        "attribute-boolean-style": "off",  # a browser writes its own document back with empty values
+        "attribute-empty-style": "off",
+        "long-title": "off",
+        "no-inline-style": "error",
+    },
+}
+STATES = (
+    "boards/H200.html?pick=hostile&sort=correct.down",
+    "problems/1_1.html?board=H200&a=hostile",
+    "problems/2_1.html",
+    "compare.html?board=H200&a=hostile&b=torch-eager",
+    "matrix/H200.html?add=hostile",
+)
+
+
+@pytest.fixture(scope="module")
+def tools() -> Path:
+    """Install what package-lock.json names, once; the test machine's registry serves it."""
+    if shutil.which("npm") is None:
+        pytest.skip("no npm: apt-get install npm")
+    if not (TOOLS / "node_modules" / "axe-core").is_dir():
+        done = subprocess.run(
+            ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"],
+            cwd=TOOLS,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        if done.returncode:
+            pytest.skip(f"npm ci failed in tests/tools: {done.stderr.strip().splitlines()[-1:]}")
+    return TOOLS / "node_modules"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+    path = next(found for name in BROWSERS if (found := shutil.which(name)))
+    with sync_api.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=path, args=sitehouse.CHROMIUM_FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    with sitehouse.served(sitehouse.site()) as address:
+        yield address
+
+
+def settled(page: Any, address: str) -> None:
+    page.goto(address)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(100)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1360, "dark"), (390, "light")])
+def test_axe_finds_nothing_on_any_page_kind(
+    browser: Any, site: str, tools: Path, scheme: str, width: int
+) -> None:
+    engine = (tools / "axe-core" / "axe.min.js").read_text()
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    found = {}
+    for name in (*sitehouse.PAGE_KINDS, *STATES):
+        settled(page, site + name)
+        page.evaluate(engine)
+        violations = page.evaluate("axe.run().then((result) => result.violations)")
+        for violation in violations:
+            found[f"{name}: {violation['id']}"] = [node["html"][:160] for node in violation["nodes"][:3]]
+    context.close()
+    assert {} == found
+
+
+def validate(tools: Path, folder: Path, files: list[Path]) -> list[str]:
+    """Validate HTML files; gives `file:line rule message` for each finding."""
+    rules = folder / "rules.json"
+    rules.write_text(json.dumps(RULES))
+    command = [str(tools / ".bin" / "html-validate"), "--config", str(rules), "--formatter", "json"]
+    report = folder / "report.json"
+    with report.open("w") as stream:  # a pipe would be cut short: the tool leaves before it is drained
+        subprocess.run([*command, *map(str, files)], stdout=stream, timeout=240, check=False)
+    reports = json.loads(report.read_text())
+    return [
+        f"{Path(r['filePath']).name}:{m['line']} {m['ruleId']} {m['message']}"
+        for r in reports
+        for m in r["messages"]
+    ]
+
+
+def test_every_page_kind_is_valid_html(tools: Path, tmp_path: Path) -> None:
+    files = [sitehouse.site() / name for name in sitehouse.PAGE_KINDS]
+    assert [] == validate(tools, tmp_path, files)
+
+
+@pytest.mark.browser
+def test_pages_stay_valid_html_when_scripts_have_run(
+    browser: Any, site: str, tools: Path, tmp_path: Path
+) -> None:
+    page = browser.new_page()
+    files = []
+    for at, name in enumerate((*sitehouse.PAGE_KINDS, *STATES)):
+        settled(page, site + name)
+        files.append(tmp_path / f"{at}-{name.split('?')[0].replace('/', '-')}")
+        files[-1].write_text(page.content())
+    page.close()
+    assert [] == validate(tools, tmp_path, files)
+
+
+def test_the_validator_and_axe_are_able_to_complain(tools: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        "<!doctype html><html lang=en><head><title>x</title></head><body><p><div></p></body></html>"
+    )
+    assert validate(tools, tmp_path, [bad])

@@ -1,0 +1,195 @@
+"""Run folders become submission files that validate, and come back unchanged."""
+
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+
+import pytest
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.upstream.files import RunFolder
+
+from leaderboard.checks.report import validate_file
+from leaderboard.files.submission import load
+from leaderboard.generate.journal import Journal
+from leaderboard.generate.models import Reply
+from leaderboard.generate.run import write_config
+from leaderboard.runs.pack import PackError, find_kernels, generation_metadata, pack, unpack
+
+KERNEL = "import torch\r\n\n\nclass ModelNew(torch.nn.Module):\n    pass  # größer\n"
+
+
+def kbl(*arguments, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "leaderboard", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        **more,
+    )
+
+
+def run_folder(path, *keys):
+    run = RunFolder(path=path)
+    for key in keys:
+        run.write_kernel(key, KERNEL)
+    return run
+
+
+def test_kernels_travel_through_a_submission_byte_for_byte(tmp_path):
+    keys = [KernelKey(1, 1), KernelKey(1, 2, 3), KernelKey(4, 20)]
+    run_folder(tmp_path / "a", *keys[:2])
+    run_folder(tmp_path / "b", keys[2])
+    done = kbl("pack", tmp_path / "mine.json", tmp_path / "a", tmp_path / "b", "--display-name", "Mine")
+    assert (0, True) == (done.returncode, validate_file(tmp_path / "mine.json").is_fine), done.stderr
+    assert "level 1 lacks 98 kernels" in done.stderr
+    assert 0o644 == stat.S_IMODE((tmp_path / "mine.json").stat().st_mode), "others cannot read it"
+    again = kbl("unpack", tmp_path / "mine.json", "--runs", tmp_path / "runs")
+    assert [str(tmp_path / "runs" / f"mine_level{level}") for level in (1, 4)] == again.stdout.split()
+    assert dict.fromkeys(keys, KERNEL) == find_kernels([tmp_path / "runs"])
+    assert (
+        tmp_path / "runs/mine_level4/level_4_problem_20_sample_0_kernel.py"
+    ).read_bytes() == KERNEL.encode()
+
+
+def test_a_folder_of_one_s_own_is_read_by_its_names(tmp_path):
+    for name in ("level1/23_Softmax.py", "level_2/7.py", "level_3_problem_5_sample_2.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(KERNEL)
+    (tmp_path / "helper.py").write_text("x = 1")
+    assert [KernelKey(1, 23), KernelKey(2, 7), KernelKey(3, 5, 2)] == list(find_kernels([tmp_path]))
+    assert [KernelKey(3, 5, 2)] == list(find_kernels([tmp_path], samples=[2]))
+
+
+def test_what_is_not_packed_is_named_and_a_good_file_is_not_replaced_by_nothing(tmp_path):
+    run = run_folder(tmp_path / "run", KernelKey(1, 19))
+    (run.path / "level_1_problem_20_kernel.py").write_text(KERNEL)
+    output = tmp_path / "mine.json"
+    done = kbl("pack", output, run.path, "--display-name", "Mine")
+    assert (0, True) == (done.returncode, "level_1_problem_20_kernel.py is left out" in done.stderr)
+    before = output.read_bytes()
+    none = kbl("pack", output, run.path, "--display-name", "Mine", "--sample", "7")
+    assert (2, before) == (none.returncode, output.read_bytes())
+    assert "no kernel of sample 7" in none.stderr
+    folder = kbl("pack", tmp_path, run.path, "--display-name", "Mine")
+    assert (2, True) == (folder.returncode, f"error: {tmp_path} cannot be written" in folder.stderr)
+
+
+def test_a_full_disk_leaves_the_file_of_before(tmp_path):
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    run = run_folder(tmp_path / "run", KernelKey(1, 19))
+    output = tmp_path / "out" / "mine.json"
+    arguments = ("pack", output, run.path, "--display-name", "Mine")
+    assert 0 == kbl(*arguments).returncode
+    before = output.read_bytes()
+    no_cache = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # which would be cut off, too
+    done = kbl(*arguments, "--notes", "longer", preexec_fn=fill, env=no_cache)
+    assert (2, True) == (done.returncode, f"error: {output} cannot be written" in done.stderr), done.stderr
+    assert ([output], before) == (list(output.parent.iterdir()), output.read_bytes())
+
+
+def test_a_name_that_is_no_text_is_an_error(tmp_path):
+    run = run_folder(tmp_path / "run", KernelKey(1, 19))
+    output = tmp_path / "mine.json"
+    done = kbl("pack", output, run.path, "--display-name", os.fsdecode(b"caf\xe9"))
+    assert (2, True) == (done.returncode, f"error: {output} cannot be written" in done.stderr), done.stderr
+    assert not output.exists()
+
+
+def test_two_files_for_one_key_an_empty_folder_and_a_wrong_number_are_said(tmp_path):
+    run_folder(tmp_path / "a", KernelKey(1, 1))
+    run_folder(tmp_path / "b", KernelKey(1, 1))
+    (tmp_path / "c").mkdir()
+    (tmp_path / "d/level1").mkdir(parents=True)
+    (tmp_path / "d/level1/101.py").write_text(KERNEL)
+    with pytest.raises(PackError, match="claimed by two files"):
+        find_kernels([tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(PackError, match="no kernel here"):
+        find_kernels([tmp_path / "c"])
+    with pytest.raises(PackError, match="1-100"):
+        find_kernels([tmp_path / "d"])
+
+
+def test_what_the_run_recorded_of_the_model_goes_along(tmp_path):
+    run = run_folder(tmp_path / "a", KernelKey(1, 1))
+    write_config(
+        run.config_path, {"model_name": "m-1", "temperature": 0.5, "backend": "triton", "num_samples": 2}
+    )
+    assert {
+        "backend": "triton",
+        "generation": {"model": "m-1", "temperature": 0.5, "samples": 2},
+    } == generation_metadata([tmp_path / "a"])
+    done = kbl("pack", tmp_path / "x.json", tmp_path / "a", "--display-name", "X", "--model", "m-2")
+    assert 0 == done.returncode, done.stderr
+    metadata = json.loads((tmp_path / "x.json").read_text())["metadata"]
+    assert ("triton", "m-2", 0.5) == (
+        metadata["backend"],
+        metadata["generation"]["model"],
+        metadata["generation"]["temperature"],
+    )
+
+
+def test_what_is_given_counts_more_than_what_the_run_recorded(tmp_path):
+    run = run_folder(tmp_path / "a", KernelKey(1, 1))
+    write_config(run.config_path, {"backend": "triton", "precision": "fp32"})
+    done = kbl("pack", tmp_path / "x.json", run.path, "--display-name", "X", "--backend", "cuda")
+    assert 0 == done.returncode, done.stderr
+    metadata = json.loads((tmp_path / "x.json").read_text())["metadata"]
+    assert ("cuda", "fp32") == (metadata["backend"], metadata["precision"])
+
+
+@pytest.mark.parametrize(
+    ("costs", "known"), [((0.25, 0.5), {"cost_usd": 0.75}), ((0.25, None), {}), ((None,), {}), ((), {})]
+)
+def test_the_cost_goes_along_where_the_price_of_every_answer_is_known(tmp_path, costs, known):
+    run = run_folder(tmp_path / "a", KernelKey(1, 1))
+    write_config(run.config_path, {"model_name": "m-1"})
+    for cost in costs:
+        Journal(run.path).add_reply(KernelKey(1, 1), Reply(text="", cost_usd=cost), turn=1)
+    assert {"model": "m-1", **known} == generation_metadata([run.path])["generation"]
+
+
+def test_a_config_that_kernelbench_wrote_is_read(tmp_path):
+    run = run_folder(tmp_path / "a", KernelKey(1, 1))
+    run.config_path.write_text(
+        "backend: cuda\nmodel_name: deepseek/deepseek-r1\nsubset: !!python/tuple\n- null\n- null\n"
+    )
+    assert {
+        "backend": "cuda",
+        "generation": {"model": "deepseek/deepseek-r1"},
+    } == generation_metadata([tmp_path / "a"])
+
+
+def test_a_kernel_that_will_not_compile_is_packed_with_a_warning(tmp_path):
+    run_folder(tmp_path / "a", KernelKey(1, 1)).write_kernel(KernelKey(1, 2), "def broken(:\n")
+    done = kbl("pack", tmp_path / "mine.json", tmp_path / "a", "--display-name", "Mine")
+    assert 0 == done.returncode
+    assert "warning: kernel 'level_1_problem_2_sample_0' is not Python" in done.stderr
+    assert 2 == len(load(tmp_path / "mine.json").kernels)
+
+
+def test_mistakes_are_shown_while_the_file_is_still_written(tmp_path):
+    run_folder(tmp_path / "a", KernelKey(1, 1))
+    done = kbl("pack", tmp_path / "mine.json", tmp_path / "a", "--display-name", "Mine", "--url", "nowhere")
+    assert 1 == done.returncode
+    assert "metadata.url" in done.stderr
+    assert (tmp_path / "mine.json").is_file()
+
+
+def test_a_name_is_required_where_nobody_can_be_asked(tmp_path):
+    run_folder(tmp_path / "a", KernelKey(1, 1))
+    done = kbl("pack", tmp_path / "mine.json", tmp_path / "a")
+    assert 2 == done.returncode
+    assert "--display-name" in done.stderr
+    assert not (tmp_path / "mine.json").exists()
+
+
+def test_unpacking_needs_no_command(tmp_path):
+    (tmp_path / "e.json").write_text(pack({KernelKey(2, 9): KERNEL}, {"display_name": "E"}, "e.json").text)
+    assert [tmp_path / "runs" / "r_level2"] == unpack(load(tmp_path / "e.json"), tmp_path / "runs", "r")

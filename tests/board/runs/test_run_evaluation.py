@@ -1,0 +1,70 @@
+"""A run folder judged in place: what is judged anew, what is kept, and what reaches the board."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from fake_engine import FakeEngine
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Environment
+from kernel_evaluator.upstream.files import RunFolder
+
+from leaderboard.files.store import StoreError
+from leaderboard.runs.run_evaluation import RunEvaluation, put_aside_foreign_results, result_of
+from leaderboard.stages.evaluate import EvaluationError, Place
+
+CPU = Environment(device="a CPU", gpu="CPU")
+SETTINGS = Settings(device="cpu", sizes="reduced")
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = RunFolder(path=tmp_path / "run")
+    folder.write_kernel(KernelKey(1, 19), "# speedup 2.0\nclass ModelNew: ...\n")
+    return folder
+
+
+def judge(run, settings=SETTINGS, level=1):
+    evaluation = RunEvaluation(run=run, level=level, settings=settings, problem_set=ProblemSet())
+    return evaluation.judge(Place(engine=FakeEngine(CPU), gpu="CPU"), lambda row: None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"precision": "fp16"},
+        {"trials": 1},
+        {"measure": False},
+        {"profile": "compat"},
+        {"profile": "compat", "timing_method": "host_time"},
+    ],
+)
+def test_what_other_rules_judged_is_judged_again_and_reaches_no_board(run, changes):
+    assert len(judge(run, replace(SETTINGS, **changes)).added) == 1
+    with pytest.raises(StoreError, match="found none"):
+        result_of(run)
+    assert len(judge(run).added) == 1
+    assert len(judge(run).added) == 0
+    assert len(judge(run, replace(SETTINGS, **changes)).added) == 0
+    assert [KernelKey(1, 19)] == [row.key for row in result_of(run).rows]
+
+
+def test_results_of_another_level_are_not_replaced(run):
+    judge(run)
+    before = run.eval_results_path.read_bytes()
+    run.write_kernel(KernelKey(2, 40), "class ModelNew: ...\n")
+    with pytest.raises(EvaluationError, match="has results of level 1, which those of level 2 would replace"):
+        judge(run, level=2)
+    assert before == run.eval_results_path.read_bytes()
+
+
+def test_what_other_evaluators_left_keeps_a_name_each(run):
+    for problem in ("7", "8"):
+        run.eval_results_path.write_text(json.dumps({problem: [{"sample_id": 0, "compiled": True}]}))
+        put_aside_foreign_results(run)
+        judge(run)
+    names = ("eval_results.other.json", "eval_results.other1.json", "eval_results.json")
+    assert [["7"], ["8"], ["19"]] == [list(json.loads((run.path / name).read_text())) for name in names]
+    assert put_aside_foreign_results(run) is None

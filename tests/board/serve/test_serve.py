@@ -1,0 +1,403 @@
+"""The evaluation server over real HTTP: queue, limits, cancellation, dying workers; and once with real kernels."""
+
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.rows import Status
+from own_server import WORKER, serving
+
+from leaderboard.client import JudgeClient, ServerError
+from leaderboard.serve import workers
+from leaderboard.serve.connections import PatientConnection
+from leaderboard.serve.judgements import Judgement, Judgements
+from leaderboard.serve.metrics import as_prometheus
+from leaderboard.serve.workers import Device
+
+KERNEL = "class ModelNew: ...\n"
+
+
+def until(ready):
+    """Wait for something that another process does."""
+    for _ in range(3000):
+        if ready():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+def test_each_of_many_clients_gets_the_verdict_on_its_own_kernel():
+    def ask(number):
+        with JudgeClient(url) as client:
+            return client.judge(1, 19, f"# speedup {number}.5\n{KERNEL}")
+
+    with serving() as url, ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(ask, range(1, 25)))
+    assert pytest.approx([n + 0.5 for n in range(1, 25)]) == [row.speedup for row in rows]
+    assert {"level_1_problem_19_sample_0"} == {str(row.key) for row in rows}
+
+
+def test_each_of_a_queue_is_judged_by_its_own_settings():
+    with serving() as url, JudgeClient(url) as client:
+        tickets = [client.submit(1, 1, KERNEL, trials=trials) for trials in (3, 5, 7)]
+        assert [3, 5, 7] == [client.wait(ticket.id, 60).trials_asked for ticket in tickets]
+
+
+def test_two_devices_judge_at_the_same_time():
+    devices = [Device(name="gpu0", gpus=(0,)), Device(name="gpu1", gpus=(1,))]
+    with serving(devices=devices, batch_size=1) as url, JudgeClient(url) as client:
+        slow = client.submit(1, 1, f"# sleep 30\n{KERNEL}")
+        quick = client.submit(1, 2, f"# speedup 2.0\n{KERNEL}")
+        assert 2.0 == client.wait(quick.id, 60).speedup
+        assert not client.look(slow.id).is_finished
+
+
+def test_a_kernel_that_kills_the_worker_takes_none_of_its_batch_along():
+    with serving() as url, JudgeClient(url) as client:
+        first = client.submit(1, 1, f"# sleep 1\n{KERNEL}")
+        tickets = [client.submit(1, 2, f"# speedup {n}.0\n{KERNEL}") for n in (2, 3)]
+        deadly = client.submit(1, 3, f"# die\n{KERNEL}")
+        tickets += [client.submit(1, 4, f"# speedup {n}.0\n{KERNEL}") for n in (4, 5)]
+        assert [2.0, 3.0, 4.0, 5.0] == [client.wait(ticket.id, 120).speedup for ticket in tickets]
+        lost = client.wait(deadly.id, 120)
+        assert (Status.INFRA_ERROR, "WorkerLost") == (lost.status, lost.failure.name)
+        assert client.wait(first.id, 60).is_correct
+        assert "ok" == client.health()["status"]
+
+
+@pytest.fixture
+def often_switching():
+    """Let threads take turns so often that they meet in the middle of what is not one step."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+def judged_by(program, **options):
+    """Have a server whose worker is this Python program judge two kernels; give their rows and its health."""
+    with serving(command=[sys.executable, "-c", program], **options) as url, JudgeClient(url) as client:
+        tickets = [client.submit(1, problem, KERNEL) for problem in (1, 2)]
+        rows = [client.wait(ticket.id, 60) for ticket in tickets]
+        return rows, client.health()
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("print('{}')", "wrote '{}\\n' where a verdict was due"),
+        ("print('no JSON')", "wrote 'no JSON\\n'"),
+        ('print(\'{"verdicts": [{"row": {}, "environment": {}}]}\')', "where a verdict was due"),
+        ("print('[' * 100000)", "where a verdict was due"),
+        ("import os; os.write(1, b'\\xff\\n')", "where a verdict was due"),
+        ("import os; os.write(1, b'{\"verd'); os._exit(7)", "ended with exit code 7"),
+        ("import os; os.kill(os.getpid(), 9)", "died of signal 9"),
+        ("pass", "ended with exit code 0"),
+    ],
+)
+def test_whatever_a_worker_does_each_judgement_gets_a_verdict_that_says_it(program, said):
+    rows, health = judged_by(program)
+    for row in rows:
+        assert (Status.INFRA_ERROR, "WorkerLost") == (row.status, row.failure.name)
+        assert said in row.failure.message
+    assert ("ok", health["devices"]) == (health["status"], health["failing"])
+
+
+def test_a_device_is_told_as_failing_until_a_process_of_its_ends_well():
+    with serving() as url, JudgeClient(url) as client:
+        assert Status.INFRA_ERROR is client.judge(1, 3, f"# die\n{KERNEL}").status
+        health = client.health()
+        assert health["devices"] == health["failing"]
+        assert client.judge(1, 1, KERNEL).is_correct
+        until(lambda: [] == client.health()["failing"])
+
+
+def test_a_worker_that_never_reads_what_it_is_asked_is_ended(monkeypatch):
+    monkeypatch.setattr(workers, "STALLED_S", 0.5 - Settings().build_timeout_s)
+    with serving(command=["sleep", "600"]) as url, JudgeClient(url) as client:
+        row = client.judge(1, 1, KERNEL + "#" * 200_000, timeout_s=0.5)
+    assert Status.INFRA_ERROR is row.status
+    assert re.search(r"died of signal 9 after \d+ s of silence", row.failure.message)
+
+
+def test_a_lost_judgement_carries_the_end_of_what_its_worker_wrote():
+    program = "import sys; sys.stderr.write('x' * 100_000); raise RuntimeError('no driver')"
+    for row in judged_by(program)[0]:
+        assert row.failure.log.endswith("RuntimeError: no driver\n")
+        assert len(row.failure.log) <= workers.LOG_BYTES
+
+
+def test_a_worker_that_can_be_started_later_judges_later(tmp_path):
+    command = tmp_path / "worker"
+    with serving(command=[str(command)]) as url, JudgeClient(url) as client:
+        lost = client.judge(1, 1, KERNEL)
+        assert (Status.INFRA_ERROR, "WorkerLost") == (lost.status, lost.failure.name)
+        assert f"No such file or directory: '{command}'" in lost.failure.message
+        assert "kbl_worker_deaths_total 2\n" in httpx.get(f"{url}/metrics").text
+        command.write_text(f"#!/bin/sh\nexec {' '.join(WORKER)}\n")
+        command.chmod(0o755)
+        assert client.judge(1, 1, KERNEL).is_correct
+
+
+def test_without_a_place_for_temporary_files_judgements_end_and_the_next_are_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    with serving() as url, JudgeClient(url) as client:
+        lost = client.judge(1, 1, KERNEL)
+        assert (Status.INFRA_ERROR, True) == (lost.status, str(tmp_path / "full") in lost.failure.message)
+        (tmp_path / "full").mkdir()
+        assert client.judge(1, 1, KERNEL).is_correct
+
+
+def test_a_waiting_and_a_running_judgement_can_be_cancelled():
+    with serving(batch_size=1) as url, JudgeClient(url) as client:
+        running = client.submit(1, 1, f"# sleep 600\n{KERNEL}")
+        until(lambda: client.look(running.id).state == "running")
+        waiting = client.submit(1, 1, KERNEL)
+        other = client.submit(1, 1, f"# speedup 3.0\n{KERNEL}")
+        assert (0, 1) == (client.look(waiting.id).position, client.look(other.id).position)
+        assert "cancelled" == client.cancel(waiting.id).state
+        assert "cancelled" == client.cancel(running.id).state
+        assert 3.0 == client.wait(other.id, 60).speedup
+        assert "done" == client.cancel(other.id).state
+        with pytest.raises(ServerError, match="cancelled"):
+            client.wait(waiting.id)
+
+
+def test_a_judgement_cancelled_while_its_worker_starts_frees_the_device():
+    with serving(batch_size=1) as url, JudgeClient(url) as client:
+        for _ in range(30):
+            starting = client.submit(1, 1, f"# sleep 600\n{KERNEL}")
+            while "queued" == client.look(starting.id).state:
+                pass
+            client.cancel(starting.id)
+        assert client.judge(1, 1, KERNEL).is_correct
+
+
+def test_a_full_queue_says_so_and_the_client_waits_its_turn():
+    with serving(batch_size=1, max_queued=1) as url, JudgeClient(url) as client:
+        running = client.submit(1, 1, f"# sleep 1\n{KERNEL}")
+        until(lambda: client.look(running.id).state == "running")
+        client.submit(1, 1, KERNEL)
+        refused = httpx.post(f"{url}/v1/judgements", json={"level": 1, "problem_id": 1, "source": KERNEL})
+        assert (429, "5") == (refused.status_code, refused.headers["retry-after"])
+        assert client.judge(1, 1, KERNEL).is_correct
+
+
+def test_the_same_id_is_judged_once():
+    with serving() as url, JudgeClient(url) as client:
+        for _ in range(3):
+            client.submit(1, 1, KERNEL, id="mine")
+        assert client.wait("mine", 60).is_correct
+        assert "kbl_judgements_received_total 1\n" in httpx.get(f"{url}/metrics").text
+
+
+def test_an_id_sent_with_another_kernel_problem_or_setting_is_refused():
+    with serving() as url, JudgeClient(url) as client:
+        first = client.submit(1, 19, f"# speedup 1.5\n{KERNEL}", id="step-1")
+        client.wait(first.id, 60)
+        for problem, speedup, trials in ((19, 9.0, 5), (20, 1.5, 5), (19, 1.5, 7)):
+            with pytest.raises(
+                ServerError, match="'step-1' was sent with another kernel, problem or setting"
+            ):
+                client.submit(1, problem, f"# speedup {speedup}\n{KERNEL}", trials=trials, id="step-1")
+        assert 1.5 == client.wait("step-1", 60).speedup
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        ({"level": 5}, 422, "level"),
+        ({"problem_id": 101}, 422, "no problem 101 in level 1"),
+        ({"source": ""}, 422, "source"),
+        ({"source": "x" * 2000}, 413, "at most"),
+        ({"source": "x" * 20000}, 413, "at most"),
+        ({"timeout_s": 1e6}, 422, "at most 600"),
+        ({"precision": "fp8"}, 422, "precision"),
+        ({"id": "../x"}, 422, "id"),
+    ],
+)
+def test_what_is_out_of_bounds_is_refused_with_the_bound(change, code, said):
+    with serving(max_source_bytes=1000) as url:
+        body = {"level": 1, "problem_id": 1, "source": KERNEL, **change}
+        answer = httpx.post(f"{url}/v1/judgements", json=body)
+    assert (code, True) == (answer.status_code, said in answer.text), answer.text
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "said"),
+    [
+        ('"source": "ab\\ud800"', ["body", "source"], r"the lone surrogate '\ud800' at character 2"),
+        ('"source": ""', ["body", "source"], "at least 1 character"),
+        ('"timeout_s": NaN', ["body", "timeout_s"], "greater than 0"),
+        ('"level": 1e400', ["body", "level"], "finite number"),
+        ('"precision": "\\ud800"', ["body", "precision"], "valid string"),
+        ('"id": "\\ud800"', ["body", "id"], "valid string"),
+        ('"timout_s": 3', ["body", "timout_s"], "no such field; did you mean timeout_s?"),
+        (
+            '"reference": "class Model: ..."',
+            ["body", "reference"],
+            "no such field; there are level, problem_id",
+        ),
+        ('"\\ud800": 1', ["body"], "valid string"),
+        (f'"trials": {10**400}', ["body", "trials"], ""),
+    ],
+)
+def test_what_no_answer_can_hold_is_refused_with_where_and_what_is_wrong(change, where, said):
+    body = f'{{"level": 1, "problem_id": 1, "source": "x", {change}}}'
+    headers = {"Content-Type": "application/json"}
+    with serving() as url:
+        answer = httpx.post(f"{url}/v1/judgements", content=body, headers=headers)
+    assert 422 == answer.status_code, answer.text
+    [told] = answer.json()["detail"]
+    assert ({"type", "loc", "msg"}, where, True) == (set(told), told["loc"], said in told["msg"]), told
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "evil.example:8900"}, 403),
+        ({"Host": "localhost.evil.example"}, 403),
+        ({"Host": "["}, 403),
+        ({"Host": "localhost", "Origin": "https://evil.example"}, 403),
+        ({"Host": "localhost:1", "Origin": "null"}, 403),
+        ({"Host": "localhost:1", "Origin": "http://localhost:1"}, 200),
+        ({"Host": "[::1]:8900"}, 200),
+    ],
+)
+def test_without_a_key_no_page_of_another_site_reaches_the_server(headers, status):
+    with serving() as url:
+        assert status == httpx.get(f"{url}/v1/health", headers=headers).status_code
+    with serving(api_key="secret") as url:
+        assert 401 == httpx.get(f"{url}/v1/judgements/a", headers=headers).status_code, "the key decides"
+
+
+@pytest.mark.timeout(120)
+def test_half_sent_requests_are_closed_and_others_answered_meanwhile(monkeypatch):
+    monkeypatch.setattr(PatientConnection, "request_s", 1.0)
+    monkeypatch.setattr(PatientConnection, "per_address", 2000)
+    pieces = [
+        b"",
+        b"POST /v1/judgements HTTP/1.1\r\nHost: localh",
+        b"POST /v1/judgements HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+    ]
+    with serving() as url, contextlib.ExitStack() as held:
+        port = int(url.rpartition(":")[2])
+        half = []
+        for number in range(1500):
+            half.append(held.enter_context(socket.create_connection(("127.0.0.1", port))))
+            half[-1].sendall(pieces[number % len(pieces)])
+        with JudgeClient(url) as client:
+            assert 1.5 == client.judge(1, 1, f"# speedup 1.5\n{KERNEL}").speedup
+        for each in half:
+            each.settimeout(60)
+            while each.recv(4096):  # an answer that says so may come first
+                pass
+
+
+def test_an_address_holds_only_so_many_connections(monkeypatch):
+    monkeypatch.setattr(PatientConnection, "per_address", 20)
+    with serving() as url, contextlib.ExitStack() as held:
+        port = int(url.rpartition(":")[2])
+        several = [held.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(40)]
+        for each in several[20:]:
+            each.settimeout(60)
+            assert each.recv(1) == b""
+        for each in several:
+            each.close()
+        assert 200 == httpx.get(f"{url}/v1/health").status_code
+
+
+def test_nothing_but_health_and_metrics_is_told_without_the_key():
+    with serving(api_key="secret") as url:
+        with JudgeClient(url, "wrong") as stranger:
+            with pytest.raises(ServerError, match="401"):
+                stranger.submit(1, 1, KERNEL)
+            for method in ("GET", "DELETE"):
+                assert 401 == httpx.request(method, f"{url}/v1/judgements/a").status_code, "no key at all"
+            assert "ok" == stranger.health()["status"]
+        with JudgeClient(url, "secret") as client:
+            assert client.judge(1, 1, KERNEL).is_correct
+
+
+def test_the_process_that_runs_kernels_does_not_have_the_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("KBL_API_KEY", "secret")
+    worker = f"env > {tmp_path}/environment; exec {' '.join(WORKER)}"
+    with serving(api_key="secret", command=["sh", "-c", worker]) as url, JudgeClient(url, "secret") as client:
+        assert client.judge(1, 1, KERNEL).is_correct
+    names = {line.partition("=")[0] for line in (tmp_path / "environment").read_text().splitlines()}
+    assert ("PATH" in names, "KBL_API_KEY" in names) == (True, False)
+
+
+def test_old_verdicts_go_so_that_memory_stays_flat():
+    with serving(max_kept=2) as url, JudgeClient(url) as client:
+        tickets = [client.submit(1, 1, KERNEL) for _ in range(4)]
+        until(lambda: 'kbl_judgements_done_total{status="correct"} 4' in httpx.get(f"{url}/metrics").text)
+        assert "kbl_kept 2\n" in httpx.get(f"{url}/metrics").text
+        with pytest.raises(ServerError, match="404"):
+            client.look(tickets[0].id)
+
+
+def test_figures_can_be_read_while_verdicts_come(often_switching):
+    judgements = Judgements(max_queued=1, max_kept=1)
+    problem = ProblemSet().load(1, 1)
+
+    def judge():
+        for number in range(3000):
+            item = judgements.add(Judgement(id=str(number), problem=problem, source="", settings=Settings()))
+            judgements.take(1)
+            judgements.finish(item, {"row": {"status": f"s{number}"}})
+
+    with ThreadPoolExecutor(1) as pool:
+        judging = pool.submit(judge)
+        while not judging.done():
+            as_prometheus(judgements, deaths=0, workers=1)
+    judging.result()
+    assert 'kbl_judgements_done_total{status="s2999"} 1\n' in as_prometheus(judgements, deaths=0, workers=1)
+
+
+def test_the_api_is_described_for_machines():
+    with serving() as url:
+        paths = httpx.get(f"{url}/openapi.json").json()["paths"]
+    assert {"/v1/judgements", "/v1/judgements/{judgement_id}", "/v1/health", "/metrics"} == set(paths)
+
+
+def test_the_server_is_not_open_to_the_world_without_a_key():
+    done = subprocess.run(
+        [sys.executable, "-m", "leaderboard", "serve", "--host", "0.0.0.0"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert (2, True) == (done.returncode, "KBL_API_KEY must be set" in done.stderr), done.stderr
+
+
+@pytest.mark.timeout(900)
+def test_good_hanging_and_crashing_kernels_side_by_side(tmp_path, repository):
+    out = tmp_path / "server.json"
+    command = [
+        sys.executable,
+        str(repository / "benchmarks/server.py"),
+        "--rounds",
+        "1",
+        "--clients",
+        "4",
+        "--out",
+        out,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    figures = json.loads(out.read_text())
+    assert (4, 4, 0, 0) == tuple(figures[name] for name in ("sent", "answered", "lost", "wrong"))
+    assert {"correct": 1, "mismatch": 1, "timeout": 1, "runtime_error": 1} == figures["statuses"]

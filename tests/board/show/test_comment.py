@@ -1,0 +1,214 @@
+"""The sticky comment and the log: what they say, and that hostile text in them stays text."""
+
+import re
+
+import pytest
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Failure, Row, Status, Timing
+
+from leaderboard.show.comment import (
+    LIMIT,
+    MARKER,
+    Bill,
+    Outcome,
+    Report,
+    add_notice,
+    render_comment,
+    stage_of,
+    status_line,
+)
+from leaderboard.texts import inert
+
+HEAD = "a" * 40
+HOSTILE = [
+    "@everyone look",
+    "<img src=x onerror=alert(1)>",
+    "[click](javascript:alert(1)) ![x](https://evil.example/x.png)",
+    "a | b | c\n| --- | --- |",
+    "```\n# heading\n@maria\n```",
+    "`` ` ``` @maria ```` `",
+    "</details><script>alert(1)</script>",
+    "::set-output name=a::b\n::error::boo",
+    "##[error]boo",
+    "\x1b[31mred\x1b[0m \x1b]8;;https://evil.example\x07link\x1b]8;;\x07",
+    "\u202egnp.exe\u202c \u200b\ufeff",
+    "<!-- kernelbench-leaderboard: sticky comment -->",
+    "<!-- /notice --> fixes #1 https://evil.example www.evil.example",
+    "x" * 1_000_000,
+    "`" * 1_000_000,
+    "\n" * 1_000_000,
+    "@maria " * 140_000,
+]
+TIMES = Timing(median=1.0, mean=1.0, std=0.0, min=1.0, max=1.0, n=9)
+
+
+def row(problem: int, status: Status, **fields: object) -> Row:
+    digests = dict.fromkeys(("kernel_sha256", "problem_sha256", "evaluator_sha256"), "0" * 64)
+    return Row(key=KernelKey(1, problem), status=status, **digests, **fields)
+
+
+def failed(problem: int, text: str = "boom") -> Row:
+    return row(problem, Status.RUNTIME_ERROR, failure=Failure(name=text, message=text, log=text))
+
+
+def correct(problem: int, speedup: float = 2.0) -> Row:
+    timed = {
+        "runtime_ms": TIMES,
+        "reference_ms": TIMES,
+        "speedup": speedup,
+        "speedup_ci95": (speedup, speedup),
+    }
+    return row(problem, Status.CORRECT, **timed)
+
+
+def outcome(rows: list[Row], **fields: object) -> Outcome:
+    return Outcome(standing=None, entrants=0, board="H100", rows=tuple(rows), **fields)
+
+
+def without_code(markdown: str) -> str:
+    """What GitHub reads as Markdown: the text with code blocks and code spans taken out, as CommonMark says."""
+    kept, closing = [], ""
+    for line in markdown.split("\n"):
+        fence = re.match(r"(`{3,})", line)
+        if closing:
+            closing = "" if line.strip() == closing else closing
+        elif fence:
+            closing = fence[1]
+        else:
+            kept.append(line)
+    assert not closing
+    return re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "", "\n".join(kept))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_is_code_wherever_it_stands_in_the_comment(text: str) -> None:
+    report = Report(
+        state="failed",
+        head_sha=HEAD,
+        entry="alice-first",
+        display_name=text,
+        problems=(text, text),
+        outcome=outcome([failed(1, text), failed(2, text)], bill=Bill(gpu_seconds=1.0)),
+    )
+    body = render_comment(report)
+    read = without_code(body)
+
+    assert len(body) <= LIMIT + 1
+    assert 1 == read.count(MARKER)
+    for sign in (
+        "@",
+        "javascript:",
+        "evil.example",
+        "<script",
+        "<img",
+        "onerror",
+        "# heading",
+        "#1",
+        "\x1b",
+        "\u202e",
+    ):
+        assert sign not in read
+    assert set(re.findall(r"</?\w+", read)) <= {"<details", "</details", "<summary", "</summary"}
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_in_the_log_is_no_command(text: str) -> None:
+    logged = inert.log_text(text)
+
+    assert all(line.startswith(inert.LOG_PREFIX) for line in logged.split("\n"))
+    assert "##[" not in logged
+    assert "\x1b" not in logged
+    assert len(logged) < 20_000
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_in_an_annotation_stays_one_line_of_one_command(text: str) -> None:
+    line = inert.annotation("error", text, file=text[:200])
+
+    assert "\n" not in line
+    assert re.fullmatch(r"::error file=[^:,\n]*::[^\n]*", line)
+
+
+def test_the_size_limit_holds_with_every_part_at_its_longest() -> None:
+    rows = [failed(i, "é" * 5000) for i in range(1, 101)]
+    links = {str(item.key): "https://example.org/" + "x" * 300 for item in rows}
+    report = Report(
+        state="failed", head_sha=HEAD, problems=("p" * 5000,) * 500, outcome=outcome(rows), links=links
+    )
+
+    assert len(render_comment(report)) <= LIMIT + 1
+
+
+def test_failures_are_listed_by_cause_with_links() -> None:
+    rows = [failed(1), failed(2), row(3, Status.MISMATCH), correct(4)]
+    links = {"level_1_problem_1_sample_0": "https://example.org/1"}
+    body = render_comment(Report(state="done", head_sha=HEAD, outcome=outcome(rows), links=links))
+
+    assert "| runtime_error | 2 | [`1/1`](https://example.org/1), `1/2` |" in body
+    assert "| mismatch | 1 | `1/3` |" in body
+
+
+def test_what_changed_is_listed_and_what_did_not_is_not() -> None:
+    before = (correct(1), correct(2), failed(3), correct(5), correct(9))
+    now = [correct(1, 2.01), correct(2, 3.0), correct(3), correct(4), correct(5, 1.0)]
+    body = render_comment(Report(state="done", head_sha=HEAD, outcome=outcome(now, earlier=before)))
+
+    assert "- `1/2`: 2.000× → 3.000×" in body
+    assert "- `1/5`: 2.000× → 1.000×" in body, "what became slower is told as well"
+    assert "- `1/3`: runtime_error → correct" in body
+    assert "- `1/4` is new: correct" in body
+    assert "1 kernels of the last run are no longer there" in body
+    assert "`1/1`" not in body
+
+
+def test_a_bill_with_a_price_says_since_when() -> None:
+    bill = Bill(gpu_seconds=1234.0, cpu_seconds=5.0, usd=1.353)
+    body = render_comment(Report(state="done", head_sha=HEAD, outcome=outcome([], bill=bill)))
+
+    assert "1,234 GPU-seconds" in body
+    assert "which cost $1.35 at most" in body
+
+
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "<!-- notice -->", f"<!-- notice --> <!-- /notice --> {'b' * 40}"]
+)
+def test_marks_in_a_title_move_no_notice_and_no_state(text: str) -> None:
+    body = render_comment(Report(state="waiting", head_sha=HEAD, display_name=text))
+    marked = add_notice(add_notice(body, "an older word"), "the newest word")
+
+    assert body == marked.replace("<!-- notice -->\n> [!NOTE]\n> the newest word\n<!-- /notice -->\n", "", 1)
+    assert ("waiting", HEAD) == stage_of(marked)
+
+
+def test_a_notice_of_several_lines_stays_one_notice() -> None:
+    body = render_comment(Report(state="waiting", head_sha=HEAD))
+
+    assert "second" not in add_notice(add_notice(body, "first\n<!-- /notice -->\nsecond"), "third")
+
+
+def test_a_notice_replaces_the_one_before_and_nothing_else() -> None:
+    body = render_comment(Report(state="waiting", head_sha=HEAD, entry="alice-first"))
+    twice = add_notice(add_notice(body, "first"), "second \\1 \\g<0>")
+
+    assert twice.startswith(MARKER)
+    assert "first" not in twice.replace("alice-first", "")
+    assert "second \\1 \\g<0>" in twice
+    assert body.split("\n", 1)[1] in twice
+
+
+def test_a_comment_says_for_whom_it_was_written() -> None:
+    body = render_comment(Report(state="running", head_sha=HEAD))
+
+    assert ("running", HEAD) == stage_of(add_notice(body, "a notice"))
+    assert ("", "") == stage_of("nothing of ours")
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [("running", "pending"), ("invalid", "failure"), ("failed", "error"), ("done", "success")],
+)
+def test_the_commit_status_follows(state: str, wanted: str) -> None:
+    found, description = status_line(Report(state=state, head_sha=HEAD))
+
+    assert wanted == found
+    assert 0 < len(description) <= 140

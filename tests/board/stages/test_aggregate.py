@@ -1,0 +1,338 @@
+"""From rows to standings: what counts, what does not, and who shares a rank."""
+
+import csv
+import dataclasses
+import io
+import json
+import math
+
+import pytest
+from fake_engine import GPU, FakeEngine
+from kernel_evaluator.problems.jobs import Job, Settings
+from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import ResultFile, Status
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+from leaderboard.files import store
+from leaderboard.files.submission import Submission, load
+from leaderboard.github.would_be import would_be_standing
+from leaderboard.show.tables import as_csv
+from leaderboard.stages.aggregate import aggregate
+from leaderboard.stages.boards import read_certificates, read_deals
+
+
+def key(level, problem_id, sample=0):
+    return KernelKey(level, problem_id, sample)
+
+
+def submission(entry, kernels, **metadata):
+    return Submission(
+        entry=entry, sha256="0" * 64, metadata={"display_name": entry, **metadata}, kernels=kernels
+    )
+
+
+def result(entry, kernels, gpu="H200", sizes="full"):
+    jobs = [
+        Job(
+            key=k,
+            source=kernels[k],
+            problem=Problem(level=k.level, problem_id=k.problem_id, name="", source=""),
+        )
+        for k in sorted(kernels)
+    ]
+    environment = dataclasses.replace(GPU, gpu=gpu)
+    name = store.environment_name(environment)
+    verdicts = FakeEngine(environment).run(jobs, Settings())
+    rows = tuple(dataclasses.replace(verdict.row, environment=name) for verdict in verdicts)
+    return ResultFile(
+        entry=entry,
+        submission_sha256="0" * 64,
+        gpu=gpu,
+        sizes=sizes,
+        profile="ranked",
+        evaluator_version="1",
+        started_at="2026-01-01T00:00:00Z",
+        finished_at="2026-01-01T01:00:00Z",
+        environments={name: environment},
+        rows=rows,
+    )
+
+
+def standings(*entries, certificates=None):
+    """Aggregate entries given as (name, kernels, metadata) on one board."""
+    (board,) = aggregate(
+        [result(name, kernels) for name, kernels, _ in entries],
+        {name: submission(name, kernels, **metadata) for name, kernels, metadata in entries},
+        certificates or {},
+    )
+    return {standing.entry: standing for standing in board.standings}
+
+
+def whole(speedup, levels=((1, 100), (2, 100), (3, 50))):
+    return {key(level, i): f"# speedup {speedup}\n" for level, n in levels for i in range(1, n + 1)}
+
+
+FAILED = "# status runtime_error\n"
+
+
+def test_missing_and_failed_kernels_count_in_every_rate():
+    kernels = {key(1, 1): "# speedup 4.0\n", key(1, 2): FAILED, key(1, 3): "# status compile_error\n"}
+    scores = standings(("a", kernels, {}))["a"].overall
+    assert (scores.problems, scores.submitted, scores.compiled, scores.correct) == (250, 3, 2, 1)
+    assert (scores.correct_rate, scores.compile_rate) == (1 / 250, 2 / 250)
+    assert scores.fast == {1.0: 1 / 250, 1.5: 1 / 250, 2.0: 1 / 250}
+    assert (scores.geomean_speedup, scores.geomean_n) == (pytest.approx(4.0), 1)
+    assert scores.deployed_speedup == pytest.approx(4.0 ** (1 / 250))
+
+
+def test_each_level_has_its_own_denominator():
+    levels = standings(("a", {key(3, 1): "# speedup 2.0\n"}, {}))["a"].levels
+    assert {level: scores.problems for level, scores in levels.items()} == {1: 100, 2: 100, 3: 50}
+    assert levels[3].deployed_speedup == pytest.approx(2.0 ** (1 / 50))
+
+
+def test_level_four_is_shown_and_never_in_the_ranking():
+    kernels = {key(1, 1): "# speedup 2.0\n", key(4, 1): "# speedup 9.0\n"}
+    standing = standings(("a", kernels, {}))["a"]
+    assert (standing.levels[4].problems, standing.levels[4].correct) == (20, 1)
+    assert standing.overall.correct == 1
+
+
+def test_an_entry_of_level_four_alone_and_one_judged_by_other_rules_have_no_rank():
+    alone = standings(("four", {key(4, 1): "# speedup 9.0\n"}, {}))["four"]
+    assert (None, "no kernel on levels 1-3") == (alone.rank, alone.unranked_because)
+    kernels = whole(2.0)
+    compat = dataclasses.replace(result("mine", kernels), profile="compat")
+    (board,) = aggregate([compat], {"mine": submission("mine", kernels)}, {})
+    [standing] = board.standings
+    assert (None, "judged by the profile compat") == (standing.rank, standing.unranked_because)
+
+
+def test_a_time_in_quarantine_counts_for_nothing():
+    kernels = whole(2.0, ((1, 100),))
+    waiting = result("mine", kernels)
+    rows = (
+        dataclasses.replace(waiting.rows[0], status=Status.QUARANTINED, speedup=50.0, evidence={"clock": 2}),
+        *waiting.rows[1:],
+    )
+    (board,) = aggregate([dataclasses.replace(waiting, rows=rows)], {"mine": submission("mine", kernels)}, {})
+    overall = board.standings[0].overall
+    assert 2.0 == pytest.approx(overall.geomean_speedup)
+    assert 2.0 ** (99 / 250) == pytest.approx(overall.deployed_speedup)
+
+
+def test_only_the_first_sample_counts_for_speed_and_all_count_for_pass_at_k():
+    kernels = {key(1, 1): FAILED, key(1, 1, 1): "# speedup 9.0\n", key(1, 2): "# speedup 2.0\n"}
+    overall = standings(("a", kernels, {}))["a"].overall
+    assert (overall.correct, overall.geomean_speedup) == (1, pytest.approx(2.0))
+    assert overall.pass_at_k == {1: pytest.approx((0.5 + 1.0) / 250)}
+
+
+def test_pass_at_5_is_shown_from_five_samples_on():
+    kernels = {key(1, 1, sample): FAILED for sample in range(4)} | {key(1, 1, 4): "# speedup 2.0\n"}
+    overall = standings(("a", kernels, {}))["a"].overall
+    assert overall.pass_at_k == pytest.approx({1: 0.2 / 250, 5: 1 / 250})
+
+
+def test_a_quarantined_kernel_is_not_correct():
+    row = result("a", {key(1, 1): "# speedup 2.0\n"}).rows[0]
+    quarantined = dataclasses.replace(row, status=Status.QUARANTINED, evidence={"clock": 2})
+    file = dataclasses.replace(result("a", {key(1, 1): "# speedup 2.0\n"}), rows=(quarantined,))
+    (board,) = aggregate([file], {"a": submission("a", {key(1, 1): "# speedup 2.0\n"})}, {})
+    assert board.standings[0].overall.correct == 0
+    assert board.standings[0].failures == {"quarantined": 1, "missing": 249}
+
+
+def test_a_threshold_inside_an_interval_is_counted_as_straddling():
+    overall = standings(("a", {key(1, 1): "# speedup 1.01\n", key(1, 2): "# speedup 1.3\n"}, {}))["a"].overall
+    assert overall.straddling == {1.0: 1, 1.5: 0, 2.0: 0}
+
+
+def test_a_threshold_where_another_gpu_may_put_the_kernel_is_counted_as_straddling():
+    near, far = 1.5 * 1.02 * 1.02, 1.5 * 1.02 * 1.03
+    overall = standings(("a", {key(1, 1): f"# speedup {near}\n", key(1, 2): f"# speedup {far}\n"}, {}))[
+        "a"
+    ].overall
+    assert overall.straddling[1.5] == 1
+
+
+def test_entries_are_ranked_by_deployed_speedup_and_equals_share_a_rank():
+    board = standings(("slow", whole(1.2), {}), ("fast", whole(1.5), {}), ("twin", whole(1.5), {}))
+    assert {entry: standing.rank for entry, standing in board.items()} == {"fast": 1, "twin": 1, "slow": 3}
+    low, high = board["fast"].deployed_ci95
+    assert low <= board["fast"].overall.deployed_speedup * (1 + 1e-9)
+    assert high >= board["fast"].overall.deployed_speedup * (1 - 1e-9)
+
+
+def test_leaving_hard_problems_out_does_not_win():
+    picked = {key(1, 1): "# speedup 5.0\n"}
+    board = standings(("honest", whole(1.1), {}), ("picker", picked, {}))
+    assert (board["honest"].rank, board["picker"].rank) == (1, 2)
+
+
+def test_baselines_and_incomplete_entries_are_shown_last_without_a_rank():
+    kernels = {**whole(1.3), key(1, 1): "# status infra_error\n"}
+    board = standings(
+        ("base", whole(9.0), {"baseline": True}), ("part", kernels, {}), ("good", whole(1.1), {})
+    )
+    assert list(board) == ["good", "base", "part"]
+    assert (board["base"].kind, board["base"].rank, board["base"].unranked_because) == (
+        "baseline",
+        None,
+        "baseline",
+    )
+    assert board["part"].unranked_because == "incomplete: 1 of 250 kernels wait for a verdict"
+
+
+def test_a_baseline_says_what_of_it_waits():
+    kernels = {**whole(1.3), key(1, 1): "# status infra_error\n"}
+    (standing,) = standings(("base", kernels, {"baseline": True})).values()
+    said = "baseline, incomplete: 1 of 250 kernels wait for a verdict"
+    assert (standing.rank, standing.unranked_because) == (None, said)
+
+
+def test_a_kernel_changed_since_the_evaluation_makes_the_entry_incomplete():
+    old, new = {key(1, 1): "# speedup 2.0\n"}, {key(1, 1): "# speedup 3.0\n"}
+    (board,) = aggregate([result("a", old)], {"a": submission("a", new)}, {})
+    (standing,) = board.standings
+    assert standing.unranked_because == "incomplete: 1 of 1 kernels wait for a verdict"
+    assert (standing.overall.correct, standing.result.rows) == (0, ())
+
+
+def test_a_result_without_its_submission_is_not_shown():
+    assert aggregate([result("gone", whole(2.0))], {}, {}) == ()
+
+
+def test_problems_that_cannot_be_judged_count_in_no_figure():
+    certificates = {"1_23": "zeros pass"}
+    trivial = {**whole(1.0), key(1, 23): "# speedup 100.0\n"}
+    board = standings(("trivial", trivial, {}), ("honest", whole(1.05), {}), certificates=certificates)
+    overall = board["trivial"].overall
+    assert board["honest"].rank == 1
+    assert (overall.ranked_problems, overall.problems, overall.correct) == (249, 249, 249)
+    assert overall.deployed_speedup == 1.0
+    assert overall.fast[2.0] == 0 and overall.geomean_speedup == pytest.approx(1.0)
+    assert board["trivial"].levels[1].ranked_problems == 99
+
+
+def test_an_entry_not_merged_yet_is_told_the_rank_that_the_board_would_give_it():
+    trivial = sorted(read_certificates())[0]
+    level, problem_id = map(int, trivial.split("_"))
+    mine = {**whole(1.1), key(level, problem_id): "# speedup 100.0\n"}
+    others = {
+        "base": submission("base", whole(9.0), baseline=True),
+        "best": submission("best", whole(1.3)),
+    }
+    files = [result("mine", mine), *(result(name, other.kernels) for name, other in others.items())]
+    standing, ranked = would_be_standing(files, "H200", submission("mine", mine), others)
+    assert (standing.rank, ranked) == (2, 2)
+    assert standing.overall.deployed_speedup == pytest.approx(1.1)
+
+
+def test_boards_are_apart_by_gpu_and_size_with_the_reference_gpu_first():
+    kernels = {key(1, 1): "# speedup 2.0\n"}
+    files = [
+        result("a", kernels, gpu=gpu, sizes=sizes)
+        for gpu, sizes in [("CPU", "reduced"), ("A100", "full"), ("H100", "full")]
+    ]
+    boards = aggregate(files, {"a": submission("a", kernels)}, {})
+    assert [board.name for board in boards] == ["H100", "A100", "CPU-reduced"]
+
+
+def test_only_certificates_that_take_the_rank_away_are_read(tmp_path):
+    path = tmp_path / "certificates.json"
+    facts = {"1_23": {"evidence": "zeros", "ranked": False}, "1_1": {"evidence": "none", "ranked": True}}
+    path.write_text(json.dumps({"problems": facts}))
+    assert read_certificates(path) == {"1_23": "zeros"}
+    with pytest.raises(store.StoreError, match=r"absent.json is missing"):
+        read_certificates(tmp_path / "absent.json")
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Two recorded entries with their submissions."""
+    for entry, speedup in [("fast", 1.6), ("close", 1.01)]:
+        kernels = whole(speedup, levels=((1, 100),))
+        body = {"metadata": {"display_name": entry}, "kernels": {str(k): v for k, v in kernels.items()}}
+        path = tmp_path / "submissions" / f"{entry}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(body))
+        recorded = store.recorded_path(tmp_path / "data", "H200", entry)
+        store.write_atomically(recorded, store.dump_result(result(entry, load(path).kernels)))
+    return tmp_path
+
+
+def show(repository, *options):
+    folders = ["--data", str(repository / "data"), "--submissions", str(repository / "submissions")]
+    return CliRunner().invoke(app, ["standings", *folders, *options])
+
+
+def test_the_table_shows_rank_interval_and_marks_uncertain_shares(repository):
+    lines = show(repository).output.splitlines()
+    assert lines[0].startswith("H200: 2 ranked, 0 not")
+    fast, close = lines[-2:]
+    assert fast.split()[:2] == ["1", "fast"]
+    unranked = read_certificates()
+    counted = 100 - sum(name.startswith("1_") for name in unranked)
+    share = f"{counted / (250 - len(unranked)):.1%}~"
+    assert f"1.600 ({counted})" in fast
+    assert share in close
+    assert share not in fast
+
+
+def test_csv_and_json_hold_the_same_full_figures(repository):
+    lines = list(csv.DictReader(io.StringIO(show(repository, "--format", "csv").output)))
+    boards = json.loads(show(repository, "--format", "json").output)["boards"]
+    overall = next(line for line in lines if line["entry"] == "fast" and line["level"] == "all")
+    figure = boards[0]["standings"][0]["overall"]["deployed_speedup"]
+    assert float(overall["deployed_speedup"]) == figure
+    left_out = [key for key in read_certificates() if key.startswith("1_")]
+    share = (100 - len(left_out)) / (250 - len(read_certificates()))
+    assert figure == pytest.approx(math.exp(share * math.log(1.6)))
+
+
+def test_a_spreadsheet_reads_no_formula_in_the_csv():
+    kernels = {key(1, 1): "class ModelNew: ..."}
+    hostile = submission("fast", kernels, display_name="=1+1", organization="@SUM(A1)")
+    boards = aggregate([result("fast", kernels)], {"fast": hostile}, {})
+    [line] = [line for line in csv.DictReader(io.StringIO(as_csv(boards))) if line["level"] == "all"]
+    assert (line["display_name"], line["organization"]) == ("'=1+1", "'@SUM(A1)")
+
+
+def test_an_unknown_board_is_named_with_those_there_are(repository):
+    ended = show(repository, "--gpu", "B200")
+    assert ended.exit_code == 1
+    assert "one of the boards (H200), got 'B200'" in ended.stderr
+
+
+def test_a_result_in_the_wrong_folder_is_an_error_that_names_it(repository):
+    path = store.recorded_path(repository / "data", "H100", "fast")
+    path.parent.mkdir()
+    store.recorded_path(repository / "data", "H200", "fast").rename(path)
+    ended = show(repository)
+    assert ended.exit_code == 1
+    assert "says it is H200/fast" in ended.stderr
+
+
+def test_what_no_inputs_decide_at_full_size_does_not_count_and_says_why(tmp_path):
+    path = tmp_path / "certificates.json"
+    facts = {name: {"evidence": "none", "ranked": True} for name in ("1_1", "1_2", "1_3")}
+    path.write_text(json.dumps({"problems": facts}))
+
+    def entry(**passes):
+        inputs = {name: {"passes": dict.fromkeys(twins, 0.5), "shares": {}} for name, twins in passes.items()}
+        return {"problem_sha256": "a", "variant": "affine", "twins": {"zeros": 9.0}, "inputs": inputs}
+
+    full = {
+        "1_1": entry(upstream=["zeros", "tf32"], signed=["zeros"]),
+        "1_2": entry(upstream=["zeros"], signed=["mean"]),
+        "1_3": entry(upstream=["zeros"], signed=["tf32"], mixed=[]),
+    }
+    (tmp_path / "sharpness.json").write_text(json.dumps({"problems": {"full": full, "reduced": {}}}))
+    found = read_certificates(path)
+    assert set(found) == {"1_1", "1_2"}
+    assert "nothing tells zeros" in found["1_1"] and "passes" in found["1_2"]
+    sizes, deal = read_deals(tmp_path / "sharpness.json")["1_3"]
+    assert (sizes, set(deal.shares)) == ("full", {"upstream", "mixed"})

@@ -1,0 +1,227 @@
+"""What a row must show before it is believed: forged rows, those made of honest ones, and honest rows."""
+
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_engine import GPU, measured, timed_row
+from kernel_evaluator.problems.jobs import Job
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import ResultFile, Row
+from kernel_evaluator.records.version import evaluator_sha256
+from kernel_evaluator.timing import suspicions
+
+from leaderboard.files import store
+from leaderboard.files.baseline_files import usual_reference_ms
+from leaderboard.files.submission import load
+from leaderboard.stages.believed import doubts
+from leaderboard.stages.record import Case, RefusedError, read_work_file, record
+
+ROOT = Path(__file__).resolve().parents[3]
+SOURCE = "class ModelNew:\n    pass\n"
+KEY = KernelKey(1, 1)
+
+
+@pytest.fixture
+def house(tmp_path):
+    body = {"metadata": {"display_name": "mine"}, "kernels": {str(KEY): SOURCE}}
+    (tmp_path / "mine.json").write_text(json.dumps(body))
+    return tmp_path
+
+
+def work_of(house, row):
+    submission = load(house / "mine.json")
+    name = store.environment_name(GPU)
+    result = ResultFile(
+        entry="mine",
+        submission_sha256=submission.sha256,
+        gpu="H200",
+        sizes="full",
+        profile="ranked",
+        evaluator_version="1",
+        started_at="2026-02-01T00:00:00Z",
+        finished_at="2026-02-01T00:00:01Z",
+        environments={name: GPU},
+        rows=(replace(row, environment=name),),
+        gpu_seconds=row.gpu_seconds,
+    )
+    path = house / "work.json"
+    store.write_atomically(path, store.dump_result(result))
+    return path
+
+
+def honest_row(speedup=2.0):
+    job = Job(key=KEY, source=SOURCE, problem=ProblemSet().load(1, 1))
+    digests = {
+        "key": KEY,
+        "kernel_sha256": job.kernel_sha256,
+        "problem_sha256": job.problem.sha256,
+        "evaluator_sha256": evaluator_sha256(),
+        "finished_at": "2026-02-01T00:00:00Z",
+        "gpu_seconds": 1.0,
+    }
+    return timed_row(digests, speedup)
+
+
+def recorded(house, work, usual_ms=None):
+    """What recording a work file says; empty where it is recorded."""
+    try:
+        submission = load(house / "mine.json")
+        problems = {(1, 1): ProblemSet().load(1, 1)}
+        case = Case(
+            result=read_work_file(work), submission=submission, problems=problems, usual_ms=usual_ms or {}
+        )
+        record(case, work, data=house / "data")
+    except (RefusedError, store.StoreError) as refused:
+        assert not list((house / "data").rglob("*.json"))
+        return str(refused)
+    return ""
+
+
+def of_rounds(row, found):
+    """A row whose figures all follow from forged rounds."""
+    suspicions.judge_all(found, "cuda")
+    return replace(row, rounds=found.to_json(), **found.fields())
+
+
+def consistent(factor):
+    """Forged rounds of a kernel so many times as fast, in every clock."""
+    found = measured(2.0)
+    found.rounds = [
+        replace(r, candidate_ms=r.candidate_ms / factor, candidate_wall_ms=r.candidate_ms / factor + 0.1)
+        for r in found.rounds
+    ]
+    return found
+
+
+def slow_reference(factor):
+    found = measured(2.0)
+    found.rounds = [replace(r, reference_ms=r.reference_ms * factor) for r in found.rounds]
+    found.alone_ms = factor
+    return found
+
+
+def one_round():
+    found = measured(2.0)
+    found.rounds = found.rounds[1:2]
+    return found
+
+
+def clocks_apart():
+    found = measured(2.0)
+    found.rounds = [replace(r, candidate_wall_ms=100 * r.candidate_ms) for r in found.rounds]
+    return found
+
+
+def wide():
+    found = measured(2.0)
+    found.rounds = [replace(r, reference_ms=1.0 + 0.4 * at) for at, r in enumerate(found.rounds)]
+    return found
+
+
+def edited(**values):
+    return lambda row: {**json.loads(json.dumps(row.to_json())), **values}
+
+
+FORGED = {
+    "a million times as fast, one round": (
+        lambda row: of_rounds(row, replace_rounds(one_round(), 1e6)).to_json(),
+        "rounds must be at least 6, got 1",
+    ),
+    "a thousand times as fast, and times that say two": (
+        edited(speedup=1000.0, speedup_ci95=[999.0, 1001.0]),
+        "speedup must follow from the rounds, which give 2, got 1000",
+    ),
+    "faster than numbers go": (edited(speedup=1e300), "got 1e"),
+    "an interval of no width": (edited(speedup_ci95=[2.0, 2.0]), "speedup_ci95 must follow"),
+    "a second clock that says otherwise": (edited(second_clock_ms=50.0), "second_clock_ms must follow"),
+    "no rounds": (lambda row: replace(row, rounds=None).to_json(), "rounds are missing"),
+    "an evaluator that nobody knows": (edited(evaluator_sha256="f" * 64), "is not of an evaluator"),
+    "a day before there was this evaluator": (
+        edited(finished_at="1999-01-01T00:00:00Z"),
+        "must not be before",
+    ),
+    "a day to come": (edited(finished_at="2999-01-01T00:00:00Z"), "lies ahead"),
+    "correct, with evidence against it": (
+        edited(evidence={"violation": "FasterThanPossible"}),
+        "must carry no failure and no evidence",
+    ),
+    "a thousand times as fast in every clock": (
+        lambda row: of_rounds(row, consistent(1000)).to_json(),
+        "waits in quarantine for a person",
+    ),
+    "below what the device needs": (
+        lambda row: of_rounds(row, consistent(40)).to_json(),
+        "that the device needs",
+    ),
+    "a reference three times as slow": (
+        lambda row: of_rounds(row, slow_reference(3.0)).to_json(),
+        "the reference takes about 1 on this GPU",
+    ),
+    "clocks a hundred times apart": (
+        lambda row: of_rounds(row, clocks_apart()).to_json(),
+        "its rounds say ClocksDisagree",
+    ),
+    "wider than any honest row": (lambda row: of_rounds(row, wide()).to_json(), "must be within 35%"),
+}
+
+
+def replace_rounds(found, factor):
+    found.rounds = [replace(r, candidate_ms=r.candidate_ms / factor) for r in found.rounds]
+    return found
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_row_is_refused_with_its_reason(house, name):
+    forge, message = FORGED[name]
+    work = work_of(house, honest_row())
+    whole = json.loads(work.read_text())
+    whole["rows"][0] = {**forge(honest_row()), "environment": whole["rows"][0]["environment"]}
+    work.write_text(json.dumps(whole))
+    assert re.search(message, recorded(house, work, usual_ms={(1, 1): 1.0}))
+
+
+def test_an_honest_row_is_recorded(house):
+    assert recorded(house, work_of(house, honest_row()), usual_ms={(1, 1): 1.1}) == ""
+
+
+FIGURES = ("runtime_ms", "reference_ms", "speedup", "speedup_ci95", "second_clock_ms")
+
+
+def mutated(row, draw):
+    """An honest row with one of its figures, or one of its rounds' times, changed."""
+    data = json.loads(json.dumps(row.to_json()))
+    factor = draw.choice([1e-6, 0.1, 0.5, 0.9, 0.99, 1.01, 1.1, 2, 10, 1e6])
+    places = [(data, name) for name in FIGURES]
+    places += [(data["rounds"], name) for name in ("candidate_ms", "reference_ms")]
+    holder, name = draw.choice(places)
+    value = holder[name]
+    if isinstance(value, dict):
+        name, holder = draw.choice(["median", "min", "max", "mean"]), value
+        holder[name] *= factor
+    elif isinstance(value, list):
+        holder[name] = [each * factor for each in value]
+    else:
+        holder[name] = value * factor
+    return data
+
+
+REAL = [store.read_result(path) for path in sorted((ROOT / "tests/golden/rows-H200").glob("*.json"))]
+REAL_ROWS = [(result, row) for result in REAL for row in result.rows]
+USUAL_MS = usual_reference_ms(ROOT / "baselines", "H200")
+
+
+@pytest.mark.parametrize(("result", "row"), REAL_ROWS, ids=[f"{r.entry}-{x.key}" for r, x in REAL_ROWS])
+def test_every_row_that_an_h200_gave_is_believed(result, row):
+    assert list(doubts(row, result, USUAL_MS[row.key.level, row.key.problem_id])) == []
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_no_real_row_that_was_changed_afterwards_is_believed(seed):
+    result, row = REAL_ROWS[seed % len(REAL_ROWS)]
+    changed = Row.from_json(mutated(row, random.Random(seed)))
+    assert any("must follow" in doubt for doubt in doubts(changed, result, None))

@@ -1,0 +1,313 @@
+"""Evaluations as a user runs them: `kbl evaluate` in a process of its own, with an engine that is quick."""
+
+import dataclasses
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fake_engine import GPU, FakeEngine
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
+
+from leaderboard.files import store, submission
+from leaderboard.stages.evaluate import Evaluation, EvaluationError, evaluate, load_problems
+
+PROGRAM = Path(__file__).parents[2] / "fake_engine.py"
+PROBLEMS = 60
+
+
+def command(*arguments):
+    return [sys.executable, str(PROGRAM), "evaluate", "--engine", "fake", "--device", "cuda", *arguments]
+
+
+def kbl_evaluate(folder, *arguments, delay_s=0.0, **environment):
+    env = {**os.environ, "FAKE_DELAY_S": str(delay_s), "CI": "", **environment}
+    return subprocess.run(
+        command(*arguments),
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def write_submission(folder, name="mine", problems=PROBLEMS, **kernels):
+    body = "# speedup 2.0\nclass ModelNew:\n    pass\n"
+    sources = {f"level_1_problem_{i}_sample_0": body for i in range(1, problems + 1)}
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"metadata": {"display_name": name}, "kernels": {**sources, **kernels}}))
+    return path
+
+
+def work_file(folder, entry="mine", board="H200"):
+    return store.read_result(folder / "build" / "evaluations" / board / f"{entry}.json")
+
+
+def test_every_kernel_gets_a_row_and_the_next_command_is_named(tmp_path):
+    write_submission(tmp_path)
+    ended = kbl_evaluate(tmp_path, "mine.json")
+    result = work_file(tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "kbl record build/evaluations/H200/mine.json" in ended.stdout
+    assert len(result.rows) == PROBLEMS
+    assert (result.board, result.gpu_seconds, result.cpu_seconds) == ("H200", PROBLEMS, 2 * PROBLEMS)
+
+
+@pytest.mark.parametrize(("options", "labels"), [((), ()), (("--census",), ("custom",))])
+def test_a_census_is_taken_where_it_is_asked_for(tmp_path, options, labels):
+    write_submission(tmp_path, problems=1)
+    ended = kbl_evaluate(tmp_path, "mine.json", *options)
+    assert ended.returncode == 0, ended.stderr
+    assert [labels] == [row.labels for row in work_file(tmp_path).rows]
+
+
+def test_what_failed_and_what_is_in_quarantine_is_shown_with_the_command_that_looks_again(tmp_path):
+    odd = {"level_1_problem_2_sample_0": "# status quarantined\nclass ModelNew: ...\n"}
+    write_submission(tmp_path, problems=1, **odd)
+    said = kbl_evaluate(tmp_path, "mine.json").stdout.splitlines()
+    path = "build/evaluations/H200/mine.json"
+    assert f"why: kbl replay {path} level_1_problem_2_sample_0 --submission mine.json" in said
+    assert "    kbl evaluate mine.json --again --only 1/2" in said
+
+
+def test_killed_at_any_moment_the_same_command_keeps_what_was_finished_and_does_the_rest(tmp_path):
+    write_submission(tmp_path)
+    path = tmp_path / "build/evaluations/H200/mine.json"
+    env = {**os.environ, "FAKE_DELAY_S": "0.05"}
+    finished = 0
+    for wait_s in (random.uniform(0.3, 1.0), random.uniform(0.3, 1.0)):
+        process = subprocess.Popen(
+            command("mine.json"),
+            cwd=tmp_path,
+            env=env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while not path.exists() or len(store.read_result(path).rows) <= finished:
+            assert process.poll() is None
+            time.sleep(0.02)
+        time.sleep(wait_s)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kept = store.read_result(path)
+        assert finished < len(kept.rows) < PROBLEMS
+        finished = len(kept.rows)
+    started_at = store.read_result(path).started_at
+    ended = kbl_evaluate(tmp_path, "mine.json")
+    assert f"{PROBLEMS - finished} judged now, {finished} still good" in ended.stdout
+    assert len(work_file(tmp_path).rows) == PROBLEMS
+    assert work_file(tmp_path).started_at == started_at
+    assert [p.name for p in path.parent.glob("*.json")] == ["mine.json"]
+
+
+def test_an_interruption_ends_a_hanging_kernel_at_once_and_keeps_the_rest(tmp_path):
+    right = "import torch\nclass ModelNew(torch.nn.Module):\n    forward = staticmethod(torch.relu)\n"
+    hanging = right.replace("staticmethod(torch.relu)", "lambda self, x: [None for _ in iter(int, 1)]")
+    kernels = {"level_1_problem_19_sample_0": right, "level_1_problem_19_sample_1": hanging}
+    path = write_submission(tmp_path, problems=0, **kernels)
+    arguments = ["evaluate", str(path), "--device", "cpu", "--work", "work", "--timeout", "600"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from leaderboard.cli import app; app()", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "CI": ""},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    work = tmp_path / "work/CPU-reduced/mine.json"
+    while not work.exists() or not store.read_result(work).rows:
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=25)[1]
+    assert process.returncode == 130
+    assert said.splitlines()[-1].startswith("interrupted; what is finished is kept")
+    assert [row.status for row in store.read_result(work).rows] == ["correct"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--level", "9"], "--level must be 1 to 4, got 9"),
+        (["--sample", "100"], "--sample must be 0 to 99, got 100"),
+        (["--gpus", "0", "--device", "cpu"], "--gpus 0 and --device cpu exclude each other"),
+        (["--timeout", "-5"], "--timeout"),
+    ],
+)
+def test_an_option_out_of_range_is_named(tmp_path, arguments, message):
+    write_submission(tmp_path, problems=1)
+    ended = kbl_evaluate(tmp_path, "mine.json", *arguments, COLUMNS="200")
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert not (tmp_path / "build").exists()
+
+
+def test_a_choice_that_picks_no_kernel_is_no_evaluation(tmp_path):
+    write_submission(tmp_path, problems=1)
+    ended = kbl_evaluate(tmp_path, "mine.json", "--only", "2/40")
+    assert ended.returncode == 1
+    assert "pick none of its kernels: level_1_problem_1_sample_0" in ended.stderr
+    assert not (tmp_path / "build").exists()
+
+
+def test_a_second_writer_is_turned_away(tmp_path):
+    write_submission(tmp_path, problems=3)
+    path = tmp_path / "build/evaluations/H200/mine.json"
+    with store.locked(path):
+        ended = kbl_evaluate(tmp_path, "mine.json")
+    assert ended.returncode == 1
+    assert "another process is writing it" in ended.stderr
+    assert not path.exists()
+
+
+def test_a_broken_file_says_what_is_wrong_and_the_others_go_on(tmp_path):
+    (tmp_path / "broken.json").write_text('{"metadata": {}, "kernels": {}}')
+    write_submission(tmp_path, problems=2)
+    ended = kbl_evaluate(tmp_path, "broken.json", "missing.json", "mine.json")
+    assert ended.returncode == 1
+    assert "display_name" in ended.stderr
+    assert "missing.json" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert len(work_file(tmp_path).rows) == 2
+
+
+def test_an_infrastructure_error_fails_the_command_and_is_tried_again_alone(tmp_path):
+    body = "# status infra_error\nclass ModelNew:\n    pass\n"
+    write_submission(tmp_path, problems=3, level_1_problem_9_sample_0=body)
+    first = kbl_evaluate(tmp_path, "mine.json")
+    again = kbl_evaluate(tmp_path, "mine.json")
+    assert (first.returncode, again.returncode) == (1, 1)
+    assert "1 judged now, 3 still good" in again.stdout
+
+
+def test_what_is_named_is_judged_once_more_whatever_its_verdict_was(tmp_path):
+    write_submission(tmp_path, problems=3)
+    kbl_evaluate(tmp_path, "mine.json")
+    again = kbl_evaluate(tmp_path, "mine.json", "--again", "--only", "1/2")
+    assert (0, True) == (again.returncode, "1 judged now, 0 still good; in all 3 " in again.stdout), (
+        again.stdout
+    )
+
+
+def test_only_what_is_chosen_is_judged(tmp_path):
+    write_submission(tmp_path, problems=5)
+    kbl_evaluate(tmp_path, "mine.json", "--only", "1/2,1/4")
+    assert [row.key.problem_id for row in work_file(tmp_path).rows] == [2, 4]
+
+
+def test_another_profile_and_other_sizes_keep_files_of_their_own(tmp_path):
+    write_submission(tmp_path, problems=1)
+    kbl_evaluate(tmp_path, "mine.json", "--profile", "compat")
+    kbl_evaluate(tmp_path, "mine.json", "--sizes", "reduced")
+    assert work_file(tmp_path, board="H200-compat").profile == "compat"
+    assert work_file(tmp_path, board="H200-reduced").sizes == "reduced"
+
+
+def test_a_kernel_whose_problem_is_missing_is_named_and_the_others_are_judged(tmp_path):
+    level = tmp_path / "set" / "level1"
+    level.mkdir(parents=True)
+    (level / "1_Only.py").write_text("N = 1\n")
+    write_submission(tmp_path, problems=2)
+    ended = kbl_evaluate(tmp_path, "mine.json", "--problems", "set")
+    assert ended.returncode == 1
+    assert "level_1_problem_2_sample_0: the problem set has no level 1 problem 2" in ended.stderr
+    assert len(work_file(tmp_path).rows) == 1
+
+
+def test_recorded_rows_are_reused_without_a_work_file(tmp_path):
+    write_submission(tmp_path, problems=3)
+    kbl_evaluate(tmp_path, "mine.json")
+    path = store.result_path(tmp_path / "build/evaluations", "H200", "mine")
+    recorded = store.recorded_path(tmp_path / "data", "H200", "mine")
+    recorded.parent.mkdir(parents=True)
+    path.rename(recorded)
+    assert "0 judged now, 3 still good" in kbl_evaluate(tmp_path, "mine.json").stdout
+    assert len(work_file(tmp_path).rows) == 3
+    assert "3 judged now, 0 still good" in kbl_evaluate(tmp_path, "mine.json", "--profile", "compat").stdout
+
+
+def test_progress_is_a_line_a_kernel_without_a_terminal_and_nothing_in_ci(tmp_path):
+    write_submission(tmp_path, problems=2)
+    lines = kbl_evaluate(tmp_path, "mine.json").stderr.splitlines()
+    assert lines[0] == "[1/2] 1/1 correct 2x (1.96-2.04)"
+    (tmp_path / "build/evaluations/H200/mine.json").unlink()
+    assert kbl_evaluate(tmp_path, "mine.json", CI="true").stderr == ""
+
+
+def test_an_unknown_engine_is_named_with_the_choices(tmp_path):
+    write_submission(tmp_path, problems=1)
+    ended = kbl_evaluate(tmp_path, "mine.json", "--engine", "cloud")
+    assert ended.returncode == 2
+    assert "--engine must be one of local, modal, fake, got 'cloud'" in ended.stderr
+
+
+def evaluation_of(folder, problems, gpu=GPU.gpu):
+    loaded = submission.load(write_submission(folder, problems=problems))
+    return Evaluation(
+        submission=loaded,
+        problems=load_problems(ProblemSet(), loaded.kernels, "full"),
+        settings=Settings(),
+        gpu=gpu,
+        work_root=folder / "work",
+    )
+
+
+def test_a_device_of_another_model_than_the_boards_stops_the_evaluation(tmp_path):
+    evaluation = evaluation_of(tmp_path, problems=1, gpu="H100")
+    with pytest.raises(EvaluationError, match="ran on 'H200', this evaluation is for 'H100'"):
+        evaluate(evaluation, FakeEngine(GPU), lambda row: None)
+    assert store.read_result(evaluation.path).rows == ()
+
+
+class OneByOne(FakeEngine):
+    """Judges a kernel only once the row of the one before is on disk."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def run(self, jobs, settings):
+        for given, verdict in enumerate(super().run(jobs, settings)):
+            patience = time.monotonic() + 30
+            while len(store.read_result(self.path).rows) < given:
+                assert time.monotonic() < patience, f"row {given} is still not on disk"
+                time.sleep(0.01)
+            yield verdict
+
+
+def test_every_row_comes_to_disk_though_the_next_kernel_hangs(tmp_path):
+    evaluation = evaluation_of(tmp_path, problems=4)
+    evaluate(evaluation, OneByOne(evaluation.path), lambda row: None)
+    assert len(store.read_result(evaluation.path).rows) == 4
+
+
+def test_an_interruption_right_after_a_row_keeps_it(tmp_path):
+    def interrupt(row):
+        if row.key.problem_id == 3:
+            raise KeyboardInterrupt
+
+    evaluation = evaluation_of(tmp_path, problems=5)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(evaluation, FakeEngine(), interrupt)
+    assert [1, 2, 3] == [row.key.problem_id for row in store.read_result(evaluation.path).rows]
+
+
+def test_figures_that_json_has_no_word_for_do_not_break_the_file(tmp_path):
+    write_submission(
+        tmp_path, problems=1, level_1_problem_1_sample_0="# status mismatch\nclass ModelNew: ...\n"
+    )
+    kbl_evaluate(tmp_path, "mine.json")
+    result = work_file(tmp_path)
+    row = dataclasses.replace(result.rows[0], worst_error=float("inf"), evidence={"got": [float("nan")]})
+    path = tmp_path / "odd.json"
+    store.write_atomically(path, store.dump_result(dataclasses.replace(result, rows=(row,))))
+    back = store.read_result(path).rows[0]
+    assert (back.worst_error, back.evidence) == (None, {"got": ["nan"]})

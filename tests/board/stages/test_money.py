@@ -1,0 +1,73 @@
+"""The three caps, and what an estimate is made of."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from kernel_evaluator.engines import epoch
+
+from leaderboard.files.ledger import Spending, read_all, read_month
+from leaderboard.files.store import StoreError
+from leaderboard.stages.money import Caps, Reserved, allowance, estimate, kind_of
+from leaderboard.stages.record import record_spending
+
+CAPS = Caps(usd_per_evaluation=60.0, usd_per_entry_and_week=100.0, usd_per_month=1000.0)
+TODAY = date(2026, 11, 24)
+
+
+def spent(usd: float, day: str = "2026-11-23", entry: str = "alice", run: int = 1) -> Spending:
+    return Spending(day=day, run=run, entry=entry, board="H100", usd=usd)
+
+
+@pytest.mark.parametrize(
+    ("before", "running", "left"),
+    [
+        ([], [], 60.0),
+        ([spent(70.0)], [], 30.0),
+        ([spent(70.0, day="2026-11-17")], [], 60.0),
+        ([spent(70.0, entry="bob")], [], 60.0),
+        ([spent(980.0, entry="bob")], [], 20.0),
+        ([spent(980.0, entry="bob", day="2026-10-31")], [], 60.0),
+        ([spent(1100.0, entry="bob")], [], -100.0),
+        ([], [Reserved(entry="alice", usd=60.0)], 40.0),
+        ([spent(900.0, entry="bob")], [Reserved(entry="bob", usd=60.0)], 40.0),
+    ],
+)
+def test_the_tightest_of_the_three_caps_holds_and_what_runs_counts_whole(
+    before: list[Spending], running: list[Reserved], left: float
+) -> None:
+    assert left == pytest.approx(allowance(CAPS, "alice", before, running, TODAY))
+
+
+def test_an_estimate_goes_by_kernels_of_the_same_kind() -> None:
+    sources = ["import triton"] * 16 + ["torch.compile(x)"] * 8
+    expected = estimate(sources, {"triton": 5.8, "torch.compile": 24.2}, engine="modal", gpu="H100")
+    busy = 16 * 5.8 + 8 * 24.2 + 3 * 30
+
+    assert busy / 3 == pytest.approx(expected.seconds)
+    price = epoch.judging_usd_per_second(epoch.price_of("modal", "H100"))
+    assert busy * price == pytest.approx(expected.usd)
+
+
+def test_a_kind_of_which_nothing_is_recorded_counts_as_the_slowest() -> None:
+    known = {"triton": 5.8, "torch.compile": 24.2}
+    new = estimate(["import tilelang"], known, engine="modal", gpu="H100")
+
+    assert estimate(["torch.compile(x)"], known, engine="modal", gpu="H100") == new
+    assert "tilelang" == kind_of("import tilelang")
+
+
+def test_what_was_spent_is_kept_by_month_and_a_run_counts_once(tmp_path: Path) -> None:
+    for item in (spent(1.0), spent(2.0), spent(3.0, run=2), spent(4.0, day="2026-12-01", run=3)):
+        record_spending(tmp_path, item)
+
+    assert [2.0, 3.0] == [item.usd for item in read_month(tmp_path, "2026-11")]
+    assert 9.0 == sum(item.usd for item in read_all(tmp_path))
+
+
+def test_a_broken_ledger_is_an_error_and_not_nothing_spent(tmp_path: Path) -> None:
+    (tmp_path / "spending").mkdir()
+    (tmp_path / "spending/2026-11.json").write_text('[{"usd": -1}]')
+
+    with pytest.raises(StoreError, match="not a list of what was spent"):
+        read_month(tmp_path, "2026-11")

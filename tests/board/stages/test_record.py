@@ -1,0 +1,259 @@
+"""What enters `data/`, what is refused, and what stays readable."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from fake_engine import GPU, FakeEngine
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+from leaderboard.files import store, submission
+from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
+
+BODY = "class ModelNew:\n    pass\n"
+
+
+class Repository:
+    """A folder with one submission, evaluated by the engine of the tests."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.data = folder / "data"
+        self.write("# speedup 2.0\n", "# speedup 0.5\n", "# status mismatch\n")
+
+    def write(self, *firsts, display_name="mine"):
+        kernels = {f"level_1_problem_{i}_sample_0": first + BODY for i, first in enumerate(firsts, start=1)}
+        body = {"metadata": {"display_name": display_name}, "kernels": kernels}
+        (self.folder / "submissions").mkdir(exist_ok=True)
+        (self.folder / "submissions" / "mine.json").write_text(json.dumps(body))
+
+    def evaluate(self, evaluator=None, gpu=GPU):
+        loaded = submission.load(self.folder / "submissions" / "mine.json")
+        evaluation = Evaluation(
+            submission=loaded,
+            problems=load_problems(ProblemSet(), loaded.kernels, "full"),
+            settings=Settings(),
+            gpu=gpu.gpu,
+            work_root=self.folder / "work",
+        )
+        evaluation.path.unlink(missing_ok=True)
+        return evaluate(evaluation, FakeEngine(gpu, evaluator=evaluator), lambda row: None).path
+
+    def record(self, work, *options):
+        known = [option for name in "abc" for option in ("--evaluator", name * 64)]
+        arguments = ["record", str(work), *known, *options]
+        program = "from leaderboard.cli import app; app()"
+        return subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def refuse(self, work):
+        """Record in this process and give what is said."""
+        folders = ["--data", str(self.data), "--submissions", str(self.folder / "submissions")]
+        folders += ["--baselines", str(self.folder / "baselines")]
+        ended = CliRunner().invoke(app, ["record", str(work), *folders])
+        assert (ended.exit_code, type(ended.exception), self.files()) == (1, SystemExit, [])
+        return ended.stderr
+
+    @property
+    def recorded(self):
+        return store.read_result(self.data / "results" / "H200" / "mine.json")
+
+    def files(self):
+        return sorted(str(p.relative_to(self.data)) for p in self.data.rglob("*") if p.is_file())
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return Repository(tmp_path)
+
+
+def test_a_first_result_is_revision_one_with_a_row_a_line_and_nothing_else_in_data(repository):
+    ended = repository.record(repository.evaluate())
+    text = (repository.data / "results/H200/mine.json").read_text()
+    assert ended.returncode == 0, ended.stderr
+    assert repository.files() == ["results/H200/mine.json"]
+    assert (repository.recorded.revision, repository.recorded.reason) == (1, "first evaluation")
+    assert text.endswith("}\n")
+    assert len(re.findall(r'^    \{.*"key": "level_1_problem_\d_sample_0".*\},?$', text, re.M)) == 3
+
+
+def test_recording_the_same_content_again_changes_nothing(repository):
+    repository.record(repository.evaluate())
+    before = (repository.data / "results/H200/mine.json").read_bytes()
+    ended = repository.record(repository.evaluate())
+    assert ended.stdout.startswith("unchanged")
+    assert (repository.data / "results/H200/mine.json").read_bytes() == before
+    assert repository.files() == ["results/H200/mine.json"]
+
+
+def test_a_new_evaluation_is_a_new_revision_and_the_old_one_stays_readable(repository):
+    repository.record(repository.evaluate(evaluator="a" * 64))
+    first = (repository.data / "results/H200/mine.json").read_bytes()
+    repository.record(repository.evaluate(evaluator="b" * 64))
+    repository.record(repository.evaluate(evaluator="c" * 64), "--reason", "audit")
+    assert repository.files() == [
+        "history/H200/mine/1.json",
+        "history/H200/mine/2.json",
+        "results/H200/mine.json",
+    ]
+    assert (repository.data / "history/H200/mine/1.json").read_bytes() == first
+    second = store.read_result(repository.data / "history/H200/mine/2.json")
+    assert second.reason == "another version of the evaluator"
+    assert (repository.recorded.revision, repository.recorded.reason) == (3, "audit")
+
+
+def test_a_changed_kernel_replaces_its_row_and_says_why(repository):
+    repository.record(repository.evaluate())
+    repository.write("# speedup 2.0\n", "# speedup 3.0\n", "# status mismatch\n")
+    repository.record(repository.evaluate())
+    assert [row.speedup for row in repository.recorded.rows] == [2.0, 3.0, None]
+    assert repository.recorded.reason == "the submission changed"
+
+
+def test_rows_that_a_partial_work_file_lacks_are_kept(repository):
+    repository.record(repository.evaluate())
+    work = repository.evaluate(evaluator="b" * 64)
+    partial = json.loads(work.read_text())
+    partial["rows"] = partial["rows"][:1]
+    partial["gpu_seconds"], partial["cpu_seconds"] = 1.0, 2.0
+    work.write_text(json.dumps(partial))
+    ended = repository.record(work)
+    assert ended.returncode == 0, ended.stderr
+    assert len(repository.recorded.rows) == 3
+    assert repository.recorded.gpu_seconds == 3.0
+
+
+@pytest.mark.parametrize(("after", "stands"), [("a", "mismatch"), ("b", "infra_error")])
+def test_a_lost_container_takes_a_verdict_away_only_where_another_evaluator_gave_it(
+    repository, after, stands
+):
+    repository.record(repository.evaluate(evaluator="a" * 64))
+    work = repository.evaluate(evaluator=after * 64)
+    text = json.loads(work.read_text())
+    lost = next(row for row in text["rows"] if row["status"] == "mismatch")
+    lost["status"], lost["failure"] = (
+        "infra_error",
+        {"name": "OracleLost", "message": "the machine went away"},
+    )
+    work.write_text(json.dumps(text))
+    ended = repository.record(work)
+    assert ended.returncode == 0, ended.stderr
+    verdicts = [(row.status, row.evaluator_sha256[0]) for row in repository.recorded.rows]
+    assert verdicts == [("correct", after), ("correct", after), (stands, after)]
+
+
+def test_two_writers_cannot_record_at_once(repository):
+    work = repository.evaluate()
+    repository.data.mkdir()
+    with store.locked_folder(repository.data):
+        ended = repository.record(work)
+    assert ended.returncode == 1
+    assert "another process is writing it" in ended.stderr
+    assert repository.files() == []
+
+
+def change(*path, to):
+    def edit(data):
+        for name in path[:-1]:
+            data = data[name]
+        data[path[-1]] = to
+
+    return edit
+
+
+def other_environment(data):
+    (name,) = data["environments"]
+    data["environments"][name]["device"] = "NVIDIA H100 80GB HBM3"
+
+
+FORGERIES = {
+    "a faster claim": (change("rows", 0, "speedup", to=9.0), "speedup must follow from the rounds"),
+    "a faster claim with its interval": (
+        lambda d: d["rows"][0].update(speedup=9.0, speedup_ci95=[8.9, 9.1]),
+        "which give 2, got 9",
+    ),
+    "correct without all trials": (
+        change("rows", 0, "trials_passed", to=4),
+        "every trial passed, got 4 of 5",
+    ),
+    "correct without any trial": (
+        lambda d: d["rows"][0].update(trials_passed=0, trials_asked=0),
+        "correct needs at least 5 trials, got 0",
+    ),
+    "correct beyond the tolerance": (change("rows", 0, "worst_error", to=1.5), "worst_error at most 1"),
+    "a mismatch called correct": (
+        lambda d: d["rows"][2].update(status="correct", trials_passed=5),
+        "must carry a speedup",
+    ),
+    "a failure with times": (
+        lambda d: d["rows"][2].update(runtime_ms=d["rows"][0]["runtime_ms"]),
+        "must not carry times",
+    ),
+    "another kernel's row": (change("rows", 0, "kernel_sha256", to="0" * 64), "not the submission's kernel"),
+    "another problem": (change("rows", 0, "problem_sha256", to="0" * 64), "not the problem's at full size"),
+    "reduced sizes called full": (change("sizes", to="reduced"), "not the problem's at reduced size"),
+    "a kernel that was never sent": (
+        change("rows", 2, "key", to="level_1_problem_9_sample_0"),
+        "no such kernel",
+    ),
+    "another submission": (change("submission_sha256", to="0" * 64), "the file changed since"),
+    "another profile": (change("profile", to="compat"), "profile must be ranked"),
+    "another GPU's board": (change("gpu", to="H100"), "must have gpu 'H100', got 'H200'"),
+    "another device under the name": (other_environment, "'NVIDIA H100 80GB HBM3' is not the board's H200"),
+    "less time spent": (change("gpu_seconds", to=0.5), "gpu_seconds must be the rows' sum 3"),
+    "an entry that climbs out": (change("entry", to="../../x"), r"\$\.entry"),
+    "an unknown field": (change("rows", 0, "bonus", to=1), "'bonus' was unexpected"),
+    "a status of its own": (change("rows", 0, "status", to="excellent"), "'excellent' is not one of"),
+    "a negative time": (change("rows", 0, "runtime_ms", "median", to=-1), r"runtime_ms\.median"),
+    "times out of order": (change("rows", 0, "runtime_ms", "max", to=0.1), "runtime_ms must follow"),
+    "rows out of order": (lambda d: d["rows"].reverse(), "sorted by key"),
+    "an old schema": (change("schema_version", to=0), "schema_version"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_work_file_is_refused_with_its_reason(repository, name):
+    edit, message = FORGERIES[name]
+    work = repository.evaluate()
+    data = json.loads(work.read_text())
+    edit(data)
+    work.write_text(json.dumps(data))
+    assert re.search(message, repository.refuse(work))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not strict JSON"),
+        ('{"a": 1, "a": 2}', "'a' stands twice"),
+        ('{"gpu_seconds": NaN}', "NaN is no JSON number"),
+        ('{"gpu_seconds": 1e999}', "too large"),
+        ("[" * 100_000, "not strict JSON"),
+        ("[]", "not of type 'object'"),
+    ],
+)
+def test_a_file_that_is_no_strict_json_is_refused(repository, text, message):
+    work = repository.folder / "work.json"
+    work.write_text(text)
+    assert message in repository.refuse(work)
+
+
+def test_everything_wrong_is_said_at_once(repository):
+    work = repository.evaluate()
+    data = json.loads(work.read_text())
+    data.update(profile="compat", gpu_seconds=0.5)
+    work.write_text(json.dumps(data))
+    stderr = repository.refuse(work)
+    assert "profile must be ranked" in stderr
+    assert "gpu_seconds must be" in stderr

@@ -1,0 +1,94 @@
+"""What a board needs from time to time, on the files of a checkout."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from kernel_evaluator.records.version import evaluator_sha256
+
+from leaderboard.files.banned import Ban, read_bans
+from leaderboard.files.merged import merged_results
+from leaderboard.files.store import StoreError, recorded_results
+from leaderboard.stages import upkeep
+from leaderboard.stages.boards import read_submissions
+from leaderboard.stages.upkeep import UpkeepError, affordable
+
+ROOT = Path(__file__).resolve().parents[3]
+DATA, SUBMISSIONS = ROOT / "data", ROOT / "submissions"
+ALICE = Ban(id=1001, login='al"ice', since="2026-11-24", reason="copied\nkernels")
+
+
+def test_a_ban_is_kept_with_its_reason_and_lifted_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "banned.toml"
+    upkeep.ban(path, ALICE)
+    assert (ALICE,) == read_bans(path)
+
+    with pytest.raises(UpkeepError, match="banned already"):
+        upkeep.ban(path, ALICE)
+    upkeep.unban(path, 1001)
+    assert () == read_bans(path)
+    with pytest.raises(UpkeepError, match="not banned"):
+        upkeep.unban(path, 1001)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[[banned]]\nid = 1\n", "id = 1\n", '[[banned]]\nid = "1"\nlogin = ""\nsince = ""\nreason = ""\n', "["],
+)
+def test_a_mistake_in_the_list_of_bans_lets_nobody_in(tmp_path: Path, text: str) -> None:
+    (tmp_path / "banned.toml").write_text(text)
+
+    with pytest.raises(StoreError):
+        read_bans(tmp_path / "banned.toml")
+
+
+def test_a_struck_kernel_is_missing_for_every_reader_and_another_version_of_it_is_not(tmp_path: Path) -> None:
+    (result,) = [one for one in recorded_results(DATA) if one.entry == "founders-triton"][:1]
+    known = read_submissions(SUBMISSIONS, ["founders-triton"])
+    row = result.rows[0]
+    upkeep.strike(
+        tmp_path, SUBMISSIONS, "founders-triton", str(row.key), why="because", today=date(2026, 11, 24)
+    )
+    (found,) = merged_results(tmp_path, [result], known)
+
+    assert {row.key} == {r.key for r in result.rows} - {r.key for r in found.rows}
+    assert "because" in (tmp_path / "notices.json").read_text()
+
+    text = (tmp_path / "struck.json").read_text().replace(row.kernel_sha256, "0" * 64)
+    (tmp_path / "struck.json").write_text(text)
+    (found,) = merged_results(tmp_path, [result], known)
+    assert result.rows == found.rows
+
+
+def test_a_strike_needs_a_kernel_that_is_there_and_a_reason(tmp_path: Path) -> None:
+    for entry, key, why in (("nobody", "x", "y"), ("founders-triton", "level_1_problem_101_sample_0", "y")):
+        with pytest.raises(UpkeepError):
+            upkeep.strike(tmp_path, SUBMISSIONS, entry, key, why=why, today=date(2026, 11, 24))
+
+
+def test_what_is_due_comes_cheapest_first_and_no_more_than_the_dollars_pay() -> None:
+    listed = upkeep.due(
+        DATA, SUBMISSIONS, "H200", engine="modal", gpu="H100", whole=["founders-triton", "founders-cuda"]
+    )
+    costs = [one.cost.usd for one in listed]
+
+    assert sorted(costs) == costs
+    assert {"founders-triton", "founders-cuda"} <= {one.submission.entry for one in listed}
+    assert listed[:1] == affordable(listed, costs[0] + 0.001)
+    assert [] == affordable(listed, 0.0)
+
+
+def test_an_entry_whose_rows_are_all_of_this_evaluator_is_not_due(tmp_path: Path) -> None:
+    (path,) = DATA.glob("results/H200/founders-triton.json")
+    values = json.loads(path.read_text())
+    for row in values["rows"]:
+        row["evaluator_sha256"] = evaluator_sha256()
+    (tmp_path / "results/H200").mkdir(parents=True)
+    (tmp_path / "results/H200/founders-triton.json").write_text(json.dumps(values))
+
+    digests = read_submissions(SUBMISSIONS, ["founders-triton"])["founders-triton"].digests
+    judged = {row["key"]: row["kernel_sha256"] for row in values["rows"]}
+    left = {str(key) for key, digest in digests.items() if judged.get(str(key)) != digest}
+    listed = upkeep.due(tmp_path, SUBMISSIONS, "H200", engine="modal", gpu="H100")
+    assert left == {str(key) for one in listed for key in one.kernels}

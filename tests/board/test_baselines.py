@@ -1,0 +1,122 @@
+"""PyTorch's own times: what is read from KernelBench's files, and what is kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+from kernel_evaluator.baselines import dump_baseline
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+from leaderboard.files.baseline_files import read_baseline
+from leaderboard.files.store import StoreError
+
+SHIPPED = Path(__file__).parents[2] / "baselines"
+
+
+def stats(mean, **more):
+    return {
+        "mean": mean,
+        "std": 0.1,
+        "min": mean * 0.9,
+        "max": mean * 1.1,
+        "num_trials": 100,
+        "hardware": "NVIDIA H200",
+        "device": "cuda:0",
+        **more,
+    }
+
+
+def import_files(folder, eager, compiled=None, *more):
+    options = ["--source", "ours", "--out", str(folder / "baselines"), *more]
+    for name, content in (("eager", eager), ("compiled", compiled)):
+        if content is not None:
+            path = folder / f"{name}.json"
+            path.write_text(json.dumps(content))
+            options += [f"--{name}", str(path)]
+    return CliRunner().invoke(app, ["baseline", "import", *options])
+
+
+def test_names_count_with_and_without_their_ending_and_null_is_left_out(tmp_path):
+    eager = {"level1": {"19_ReLU.py": stats(4.0), "20_LeakyReLU.py": None}, "level2": {}}
+    compiled = {"level1": {"19_ReLU": stats(3.0, median=2.9), "20_LeakyReLU": stats(2.0)}}
+    ended = import_files(tmp_path, eager, compiled)
+    assert ended.exit_code == 0, ended.stderr
+    baseline = read_baseline(tmp_path / "baselines" / "H200.json")
+    relu, leaky = baseline.problems["1_19"], baseline.problems["1_20"]
+    assert (relu.eager.typical, relu.eager.median, relu.compiled.typical) == (4.0, None, 2.9)
+    assert (leaky.eager, leaky.compiled.mean) == (None, 2.0)
+    assert (baseline.measured_here, baseline.source, baseline.environment.device) == (
+        False,
+        "ours",
+        "NVIDIA H200",
+    )
+
+
+def test_own_times_are_marked_as_such(tmp_path):
+    import_files(tmp_path, {"level1": {"19_ReLU.py": stats(4.0)}}, None, "--measured-here")
+    assert read_baseline(tmp_path / "baselines" / "H200.json").measured_here
+
+
+def test_a_file_read_and_written_again_is_the_same(tmp_path):
+    for path in SHIPPED.glob("*.json"):
+        assert dump_baseline(read_baseline(path)) == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("eager", "message"),
+    [
+        ({"level1": {"19_Softmax.py": stats(1.0)}}, "lacks 1 of the names, first level 1 19_Softmax"),
+        ({"level1": {"19_ReLU.py": stats(-1.0)}}, "mean must be positive milliseconds, got -1.0"),
+        ({"runs": {}}, "keys like level1, got 'runs'"),
+        ({"level1": {"19_ReLU.py": None}}, "must name one device, got []"),
+        (None, "give --eager, --compiled or both"),
+    ],
+)
+def test_a_broken_timing_file_is_refused_with_its_reason(tmp_path, eager, message):
+    ended = import_files(tmp_path, eager)
+    assert ended.exit_code == 1
+    assert message in ended.stderr
+    assert not (tmp_path / "baselines").exists()
+
+
+def test_times_of_two_devices_do_not_mix(tmp_path):
+    ended = import_files(
+        tmp_path,
+        {"level1": {"19_ReLU": stats(1.0)}},
+        {"level1": {"19_ReLU": stats(1.0, hardware="NVIDIA H100 PCIe")}},
+    )
+    assert "must name one device, got ['NVIDIA H100 PCIe', 'NVIDIA H200']" in ended.stderr
+
+
+def test_a_baseline_under_another_gpus_name_is_refused(tmp_path):
+    path = tmp_path / "H200.json"
+    path.write_text((SHIPPED / "H100.json").read_text())
+    with pytest.raises(StoreError, match="says it is for H100"):
+        read_baseline(path)
+
+
+def test_the_shipped_figures_are_complete_and_say_that_they_were_not_measured_here():
+    baseline = read_baseline(SHIPPED / "H100.json")
+    assert len(baseline.problems) == 250
+    assert all(times.eager and times.compiled for times in baseline.problems.values())
+    assert not baseline.measured_here
+    assert "not measured here" in baseline.source
+    for level, total in ((1, 583), (2, 562), (3, 697)):
+        of_level = [times for name, times in baseline.problems.items() if name.startswith(f"{level}_")]
+        assert round(sum(times.eager.mean for times in of_level)) == total
+
+
+def test_a_part_does_not_take_the_place_of_the_whole(tmp_path):
+    whole = tmp_path / "H200.json"
+    whole.write_bytes((SHIPPED / "H200.json").read_bytes())
+    part = str(SHIPPED.parent / "data/results/H200/first-light.json")
+    done = CliRunner().invoke(app, ["baseline", "from-result", part, "--out", str(tmp_path)])
+    assert (1, True) == (done.exit_code, "has times of 234 problems that these lack" in done.output)
+    assert whole.read_bytes() == (SHIPPED / "H200.json").read_bytes()
+
+
+def test_a_baseline_is_shown_with_its_source():
+    output = CliRunner().invoke(app, ["baseline", "show", str(SHIPPED / "H100.json")]).output
+    assert output.startswith("H100: NVIDIA H100 80GB HBM3; Published by")
+    assert "1/19" in output

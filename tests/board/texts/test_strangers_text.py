@@ -1,0 +1,105 @@
+"""What strangers wrote is text, wherever it is shown: terminals, logs, comments, pages."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import unicodedata
+from pathlib import Path
+
+import pytest
+from kernel_evaluator.problems.jobs import Job, unmeasured_row
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Failure, Row, Status
+
+from leaderboard.show.comment import Outcome, Report, render_comment
+from leaderboard.show.progress import Reporter
+from leaderboard.texts.inert import log_text
+from leaderboard.texts.say import say
+
+BOARD = Path(__file__).resolve().parents[3] / "leaderboard"
+HARMFUL = "".join(
+    sign
+    for code in range(0x110000)
+    if unicodedata.category(sign := chr(code)) in ("Cc", "Cf") and sign not in "\n\t\r"
+)
+TEXT = f"before\x1b[2J\x1b]0;title\x07{HARMFUL}after"
+
+
+def harm_in(text: str) -> set[str]:
+    return set(text) & set(HARMFUL)
+
+
+def row() -> Row:
+    job = Job(key=KernelKey(1, 19), source="", problem=ProblemSet().load(1, 19))
+    return unmeasured_row(job, Status.RUNTIME_ERROR, Failure(name=TEXT, message=TEXT, log=TEXT))
+
+
+def test_a_terminal_gets_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    say(TEXT)
+    say(TEXT, err=True)
+    say("90 %\rdone", err=True)
+
+    shown = capsys.readouterr()
+    assert ("beforeafter\n", "beforeafter\n90 %\ndone\n") == (shown.out, shown.err)
+
+
+def test_a_verdicts_line_gets_none_either(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    reporter = Reporter()
+    with reporter.over(1):
+        reporter.show(row())
+
+    assert "[1/1] 1/19 runtime_error: beforeafter: beforeafter\n" == capsys.readouterr().err
+
+
+def test_logs_and_comments_get_none() -> None:
+    outcome = Outcome(standing=None, entrants=0, board="H100", rows=(row(),))
+    comment = render_comment(
+        Report(state="done", head_sha="0" * 40, entry="x", display_name=TEXT, outcome=outcome)
+    )
+
+    assert set() == harm_in(log_text(TEXT))
+    assert set() == harm_in(comment)
+    assert "beforeafter" in comment
+
+
+def test_pages_and_their_data_get_none(tmp_path: Path) -> None:
+    import sitehouse
+
+    from leaderboard.render import build_site
+
+    root = tmp_path / "root"
+    shutil.copytree(sitehouse.repository(), root)
+    path = root / "data/results/H200/hostile.json"
+    result = json.loads(path.read_text())
+    failed = next(each for each in result["rows"] if each["status"] != "correct")
+    failed["failure"] = {"name": TEXT, "message": TEXT, "log": TEXT}
+    path.write_text(json.dumps(result))
+
+    build_site(sitehouse.read(root), tmp_path / "out")
+
+    shown = [
+        each
+        for each in (tmp_path / "out").rglob("*")
+        if each.suffix in (".html", ".json", ".svg", ".xml") and each.parent.name != "schemas"
+    ]
+    texts = [each.read_text("utf-8") for each in shown]
+    assert any("beforeafter" in text for text in texts)
+    assert [] == [each.name for each, text in zip(shown, texts, strict=True) if harm_in(text) - {"\r"}]
+    escaped = re.compile(r"\\u00(?:0[0-8b-f]|1|7f|[89])|\\u20(?:2[a-e]|6)|\\ufeff")
+    assert [] == [each.name for each, text in zip(shown, texts, strict=True) if escaped.search(text)]
+
+
+def test_there_is_one_way_to_a_terminal() -> None:
+    others = [
+        path.relative_to(BOARD).as_posix()
+        for path in BOARD.rglob("*.py")
+        if "typer.echo(" in path.read_text("utf-8")
+    ]
+
+    assert ["texts/say.py"] == others

@@ -1,0 +1,45 @@
+"""What is odd on a host that others keep busy is nobody's fault: it is tried again, and then not held against it."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+from kernel_evaluator.judging import judge
+from kernel_evaluator.judging.hearing import Ruled
+from kernel_evaluator.records.rows import BUSY_HOST, Status
+from kernel_evaluator.timing.measurement import BUSY_SHARE, Measurement
+
+HEARING = SimpleNamespace(
+    quiet=nullcontext, mark=lambda _: None, stand=SimpleNamespace(settings=SimpleNamespace(switched_off=()))
+)
+ODD, CALM, BUSY = ("ClocksDisagree", "apart"), BUSY_SHARE / 5, BUSY_SHARE * 5
+
+
+def measured(monkeypatch, *said):
+    """Measure where each try in turn gives such a suspicion and share of waiting; the last again and again."""
+    tries = [Measurement(calls=1, suspicion=suspicion, waited_share=share) for suspicion, share in said]
+    made = []
+
+    def timed(hearing, deck):
+        made.append(tries[min(len(made), len(tries) - 1)])
+        return made[-1]
+
+    monkeypatch.setattr(judge, "_timed", timed)
+    return judge._measured(HEARING, None), len(made)
+
+
+def test_what_is_odd_on_a_calm_host_is_held_against_a_kernel_after_two_tries(monkeypatch):
+    found, tries = measured(monkeypatch, (ODD, CALM))
+    assert (found.suspicion, tries) == (ODD, 2)
+
+
+def test_a_kernel_that_is_fine_once_is_not_timed_again(monkeypatch):
+    assert measured(monkeypatch, (None, BUSY))[1] == 1
+    found, tries = measured(monkeypatch, (ODD, BUSY), (ODD, BUSY), (ODD, BUSY), (None, BUSY))
+    assert (found.suspicion, tries) == (None, 4)
+
+
+def test_on_a_host_that_stays_busy_nothing_is_said_of_the_kernel(monkeypatch):
+    with pytest.raises(Ruled, match="judge it again when the machine is calmer") as ruled:
+        measured(monkeypatch, (ODD, BUSY))
+    assert (ruled.value.status, ruled.value.name) == (Status.INFRA_ERROR, BUSY_HOST)

@@ -1,0 +1,67 @@
+"""Which GPUs a command takes, and what it says where there are none: a stand-in answers for the driver's tool."""
+
+import pytest
+from kernel_evaluator.engines.local import LocalEngine
+from kernel_evaluator.machine.devices import visible_devices
+from kernel_evaluator.problems.jobs import Settings
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+from leaderboard.stages.evaluate import EvaluationError, visible_gpus
+
+
+@pytest.mark.parametrize(
+    ("visible", "names"),
+    [
+        (None, ["0", "1", "2"]),
+        ("2,0", ["2", "0"]),
+        ("", []),
+        ("-1", []),
+        ("1,7,0", ["1"]),
+        ("GPU-b, 0", ["GPU-b", "0"]),
+        ("MIG-b", []),
+    ],
+)
+def test_only_devices_that_the_environment_leaves_are_there(tmp_path, monkeypatch, visible, names):
+    with_gpus(tmp_path, monkeypatch, *("NVIDIA H200",) * 3, visible=visible)
+    assert dict.fromkeys(names, "NVIDIA H200") == visible_devices()
+    assert names == LocalEngine()._devices(Settings(device="cuda"))
+    assert len(names) == len(visible_gpus())
+
+
+def test_an_index_counts_among_the_devices_that_are_left(tmp_path, monkeypatch):
+    with_gpus(tmp_path, monkeypatch, "NVIDIA H200", "NVIDIA H100 PCIe", visible="1")
+    assert ["NVIDIA H100 PCIe"] == visible_gpus([0])
+    assert ["1"] == LocalEngine(gpus=[0])._devices(Settings(device="cuda"))
+    with pytest.raises(EvaluationError, match=r"--gpus must be indices below 1, got \[1\]"):
+        visible_gpus([1])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["serve", "--device", "cuda"], "no GPU found; choose --device cpu"),
+        (["serve", "--gpus", "7"], "--gpus must be indices below 0, got [7]"),
+        (["serve", "--gpus", "0", "--device", "cpu"], "--gpus 0 and --device cpu exclude each other"),
+        (["baseline", "measure", "--gpus", "0", "--device", "cpu"], "exclude each other"),
+        (["baseline", "measure", "--device", "cuda"], "no GPU found; choose --device cpu"),
+        (["audit", "none.json", "--device", "gpu"], "'gpu' is not one of"),
+    ],
+)
+def test_a_device_that_is_not_there_is_said_before_anything_starts(tmp_path, monkeypatch, command, message):
+    with_gpus(tmp_path, monkeypatch)
+    ended = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
+    assert ended.exit_code == 2
+    assert message in ended.output
+
+
+def with_gpus(folder, monkeypatch, *names, visible=None):
+    """Put an nvidia-smi of these GPUs on the path; their UUIDs end in a, b, and so on."""
+    lines = "\n".join(f"{name}, GPU-{letter}1" for name, letter in zip(names, "abc", strict=False))
+    tool = folder / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\necho '{lines}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

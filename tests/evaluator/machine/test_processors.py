@@ -1,0 +1,31 @@
+"""How many processors may be kept busy, where a container has a quota."""
+
+import os
+
+import pytest
+from kernel_evaluator.machine import processors
+
+HERE = float(len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize(
+    ("quotas", "expected"),
+    [
+        ({}, HERE),
+        ({"": "max 100000"}, HERE),
+        ({"": "50000 100000"}, 0.5),
+        ({"outer": "25000 100000", "outer/inner": "max 100000"}, 0.25),
+        ({"outer/inner": "not numbers"}, HERE),
+    ],
+)
+def test_the_smallest_quota_of_a_group_and_those_above_counts(tmp_path, quotas, expected):
+    (tmp_path / "outer/inner").mkdir(parents=True)
+    for name, text in quotas.items():
+        (tmp_path / name / "cpu.max").write_text(text)
+    own = tmp_path / "cgroup"
+    own.write_text("0::/outer/inner\n")
+    assert processors.available(tmp_path, own) == expected
+
+
+def test_without_control_groups_the_affinity_counts(tmp_path):
+    assert processors.available(tmp_path / "none", tmp_path / "none") == HERE

@@ -1,0 +1,126 @@
+"""Twins: cheaper references are caught where inputs decide, and pass where these are blunt."""
+
+import json
+
+import pytest
+import torch
+from kernel_evaluator.problems import deciding
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.proofs import sharpness, twins
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+
+PRODUCT = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return torch.relu(torch.matmul(a, b))
+
+def get_inputs():
+    return [torch.rand(64, 256), torch.rand(256, 64)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(autouse=True)
+def few_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def made(source):
+    return Problem(level=1, problem_id=1, name="1_Made", source=source)
+
+
+def real(level, problem_id):
+    return ProblemSet().load(level, problem_id).reduced(read_sizes())
+
+
+def seen(problem, distribution, variant="affine"):
+    return sharpness.Survey(problem, "cpu", "fp32", variant).see(distribution)
+
+
+def entry(problem):
+    ((_, found),) = sharpness.survey([problem], "cpu", {})
+    return found
+
+
+def test_lower_precision_passes_on_upstreams_inputs_and_is_caught_on_others():
+    assert seen(made(PRODUCT), "upstream").errors["tf32"] < 1
+    for distribution in ("signed", "one_sided", "mixed"):
+        errors = seen(made(PRODUCT), distribution).errors
+        assert errors["tf32"] > 1 and errors["bf16"] > 1, distribution
+
+
+def test_a_step_left_out_is_a_twin_that_only_signed_inputs_tell():
+    usual, signed = seen(made(PRODUCT), "upstream").errors, seen(made(PRODUCT), "signed").errors
+    (step,) = (name for name in usual if name.startswith(twins.STEP) and usual[name] == 0)
+    assert signed[step] > 1
+
+
+def test_twins_that_do_not_fit_are_left_out_and_those_that_fit_are_of_every_kind():
+    errors = seen(made(PRODUCT), "upstream").errors
+    assert {"one in 64 left out", "one in 8 read", "half of axis -1", "zeros", "previous output"} <= set(
+        errors
+    )
+    assert "one in 8 read" not in seen(made(PRODUCT.replace("64", "2").replace("256", "16")), "signed").errors
+
+
+def test_a_usual_distribution_that_is_blunt_is_timed_seldom():
+    deal = deciding.deal_of(entry(made(PRODUCT)))
+    assert not deal.undecided and deal.blunt == ()
+    assert deal.shares["upstream"] == deciding.USUAL_SHARE <= min(deal.shares.values())
+    assert sum(deal.shares.values()) == pytest.approx(1)
+
+
+def test_what_is_always_zero_cannot_be_judged():
+    assert "zeros" in deciding.deal_of(entry(real(2, 80))).undecided
+
+
+def test_where_an_earlier_output_does_livelier_weights_are_timed():
+    problem = real(3, 3)
+    assert seen(problem, "upstream").errors["previous output"] < 1
+    found = entry(problem)
+    assert found["variant"] == "lively" and not deciding.deal_of(found).undecided
+
+
+def test_how_much_of_an_output_is_replaceable_leaves_out_what_is_zero_itself():
+    product = seen(made(PRODUCT), "signed").shares
+    assert max(product.values()) < 0.01, "half of the output is zero, and so are zeros"
+    near = PRODUCT.replace("torch.relu(", "1 + 1e-6 * torch.relu(")
+    assert seen(made(near), "upstream").shares["earlier"] > 0.9
+
+
+def test_what_was_never_looked_at_is_timed_on_all_distributions_alike():
+    shares = deciding.deal_for(made(PRODUCT), ["upstream", "signed"]).shares
+    assert shares == {"upstream": 0.5, "signed": 0.5}
+
+
+def test_the_command_goes_on_where_it_stopped_and_looks_again_at_what_changed(tmp_path):
+    path, certificates = tmp_path / "sharpness.json", tmp_path / "certificates.json"
+    arguments = ["certify", "--device", "cpu", "--twins", str(path), "--out", str(certificates)]
+    none_yet = CliRunner().invoke(app, [*arguments, "--only", "1/20", "--limit-s", "0"])
+    assert none_yet.exit_code == 1 and not path.exists()
+    done = CliRunner().invoke(app, [*arguments, "--only", "1/20"])
+    assert done.exit_code == 0 and "1_20: decided by" in done.output
+    assert CliRunner().invoke(app, [*arguments, "--only", "1/21"]).exit_code == 0
+    values = json.loads(path.read_text())
+    assert [*values["problems"]["reduced"]] == ["1_20", "1_21"]
+    before = path.read_bytes()
+    assert CliRunner().invoke(app, [*arguments, "--only", "1/20"]).exit_code == 0
+    assert path.read_bytes() == before
+    values["problems"]["reduced"]["1_20"]["survey_sha256"] = "of other twins"
+    path.write_text(json.dumps(values))
+    again = CliRunner().invoke(app, [*arguments, "--only", "1/20,1/21"])
+    assert "1_20: " in again.output and "1_21: " not in again.output
+
+
+def test_where_no_inputs_say_anything_the_problem_is_undecided():
+    deal = deciding.deal_of({"variant": "affine", "inputs": {"upstream": None, "signed": None}})
+    assert deal.undecided == "no distribution says anything" and deal.shares == {"upstream": 1.0}

@@ -1,0 +1,70 @@
+"""When timing has seen enough: not while a clock is doubted that more rounds may bear out."""
+
+from types import SimpleNamespace
+
+import pytest
+from kernel_evaluator.timing import deals
+from kernel_evaluator.timing.measurement import Measurement
+from kernel_evaluator.timing.pairing import Look, Round
+
+STAND = SimpleNamespace(device=SimpleNamespace(kind="cuda"))
+SEEN = deals.Deck({})
+
+AMID_WRITING = [
+    (8.2950, 4.8563, 4.6337),
+    (8.2946, 5.0897, 4.7916),
+    (8.2937, 5.0370, 5.2153),
+    (8.2952, 4.8462, 5.0549),
+    (8.2920, 5.0118, 4.7801),
+    (8.3162, 5.0138, 5.0821),
+    (8.3082, 5.0303, 4.8618),
+]
+"""A copy of 1/39 on an H200: its milliseconds, and what our clock saw beyond its and beyond the reference's."""
+
+
+def measured(rows: list[tuple[float, float, float]]) -> Measurement:
+    rounds = [
+        Round(
+            reference_ms=8.2925,
+            candidate_ms=own,
+            candidate_wall_ms=own + beyond,
+            overhead_ms=theirs,
+            reference_first=at % 2 == 0,
+            placing=at // 2,
+            look=Look(candidate_ms=[1.0], reference_ms=[1.0], counts=[1]),
+        )
+        for at, (own, beyond, theirs) in enumerate(rows)
+    ]
+    return Measurement(calls=1, deals=len(rows), placings=deals.MANY_PLACINGS, rounds=rounds)
+
+
+@pytest.mark.parametrize("spent_s", [0.3, 0.7, 2.9])
+def test_a_copy_that_our_clock_doubts_by_chance_is_timed_on(spent_s):
+    late = measured([(own, beyond + 0.2, theirs) for own, beyond, theirs in AMID_WRITING])
+    assert late.is_stretched
+    assert not deals._is_enough(STAND, late, SEEN, spent_s, 100.0)
+    late.rounds += measured(AMID_WRITING * 2).rounds
+    assert not late.is_stretched
+    assert deals._is_enough(STAND, late, SEEN, spent_s, 100.0)
+
+
+def test_a_narrow_interval_is_known_while_timing_waits_for_inputs_that_were_not_looked_at():
+    steady = measured(AMID_WRITING * 3)
+    unseen = deals.Deck({"upstream": 0.5, "sparse": 0.5})
+    assert not deals._is_enough(STAND, steady, unseen, 0.3, 100.0)
+    assert steady.is_tight
+    assert deals._is_enough(STAND, steady, unseen, deals.BUDGET_S["cuda"] + 0.1, 100.0)
+
+
+def test_timing_does_not_end_as_soon_as_a_doubted_claim_looks_right():
+    lying = measured([(own, beyond + 0.2, theirs) for own, beyond, theirs in AMID_WRITING])
+    assert not deals._is_enough(STAND, lying, SEEN, 0.3, 100.0)
+    lying.rounds += measured(AMID_WRITING).rounds
+    assert not lying.is_stretched
+    assert not deals._is_enough(STAND, lying, SEEN, 0.4, 100.0)
+
+
+def test_a_clock_that_stays_in_doubt_is_timed_no_longer_than_patience():
+    late = measured([(own, beyond + 1.0, theirs) for own, beyond, theirs in AMID_WRITING * 4])
+    assert deals._is_enough(STAND, late, SEEN, deals.PATIENCE_S["cuda"] + 0.1, 100.0)
+    assert late.fields()["runtime_ms"].median > 9.0

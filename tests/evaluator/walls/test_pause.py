@@ -1,0 +1,58 @@
+"""What is stopped stands still, and what does not is seen."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from kernel_evaluator.walls import sandbox
+
+BURNERS = {
+    "four that spin": "for _ in range(4):\n    if os.fork() == 0:\n        while True: pass\nwhile True: pass",
+    "threads": "import threading\ndef spin():\n    while True: pass\n[threading.Thread(target=spin).start() for _ in range(4)]",
+    "one that forks and ends, again and again": "while True:\n    if os.fork() == 0:\n        continue\n    os._exit(0)",
+}
+KEEPER = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+if os.fork() == 0:
+    exec(sys.argv[1])
+while True:
+    try: os.wait()
+    except ChildProcessError: break
+"""
+
+
+@pytest.mark.parametrize("kind", BURNERS)
+@pytest.mark.parametrize("nth", range(5))
+def test_what_was_stopped_uses_no_processor_or_is_seen(kind, nth):
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", KEEPER, f"import os\nprint('ready', flush=True)\n{BURNERS[kind]}"],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert keeper.stdout.readline() == b"ready\n"
+        time.sleep(0.05)
+        stopped = sandbox.stop_all(keeper.pid)
+        time.sleep(0.05)  # for threads to come to a stop on a busy machine
+        before = sandbox.processor_seconds(sandbox.descendants(keeper.pid))
+        time.sleep(0.1)
+        family = sandbox.descendants(keeper.pid)
+        is_seen = bool(set(family) - set(stopped))
+        assert is_seen or sandbox.processor_seconds(family) - before == 0
+    finally:
+        sandbox.kill_all(sandbox.descendants(keeper.pid))
+        keeper.wait()
+
+
+def test_the_processor_time_of_what_runs_is_seen():
+    spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        before = sandbox.processor_seconds([spinning.pid])
+        deadline = time.monotonic() + 60
+        while sandbox.processor_seconds([spinning.pid]) - before < 0.02 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert sandbox.processor_seconds([spinning.pid]) - before >= 0.02
+    finally:
+        spinning.kill()
+        spinning.wait()

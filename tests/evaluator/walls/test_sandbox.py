@@ -1,0 +1,300 @@
+"""The walls around untrusted code, tried from inside by a process that wants out.
+
+Each test forks a confined process that attempts one thing and says what came of it.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from kernel_evaluator.walls import sandbox
+
+PROBE = """
+import ctypes, json, os, resource, signal, socket, subprocess, sys
+sys.path[:] = {path!r}
+from pathlib import Path
+from kernel_evaluator.walls import sandbox
+
+spaces = sandbox.enter_pid_namespace()
+child = os.fork()
+if child == 0:
+    uid = sandbox.FIRST_UID + 4242
+    cell = sandbox.Cell(uid=uid, limits=sandbox.Limits(processes=64, file_bytes=1 << 20), readable={readable!r},
+                        writable={writable!r}, environment={{"PATH": os.environ["PATH"]}})
+    walls = sandbox.confine(cell) + (["pid"] if spaces else [])
+    def attempt(what):
+        try:
+            return {{"value": what()}}
+        except OSError as error:
+            return {{"error": type(error).__name__}}
+    said = attempt(lambda: {attempt})
+    os.write({out}, json.dumps({{"walls": walls, **said}}).encode())
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Give what an expression is inside a cell, or the name of its OSError; skip where a wall is missing."""
+
+    def run(attempt, *needed, readable=(), writable=()):
+        read_end, write_end = os.pipe()
+        code = PROBE.format(
+            path=[str(Path(p).resolve()) for p in sys.path],
+            readable=[*readable],
+            writable=[*writable],
+            attempt=attempt,
+            out=write_end,
+        ).replace("PosixPath", "Path")
+        ended = subprocess.run(
+            [sys.executable, "-c", code],
+            check=False,
+            pass_fds=[write_end],
+            env={**os.environ, "SECRET": "token"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        os.close(write_end)
+        with os.fdopen(read_end) as pipe:
+            text = pipe.read()
+        assert text, ended.stderr
+        said = json.loads(text)
+        missing = [wall for wall in needed if wall not in said["walls"]]
+        if missing:
+            pytest.skip(f"this machine raises no wall of the kind {', '.join(missing)} (it takes root)")
+        return said.get("value", said.get("error"))
+
+    return run
+
+
+def test_there_is_no_network_and_no_socket_but_unix_ones(ask):
+    assert ask("socket.socket(socket.AF_INET) and 'a socket'", "seccomp") == "PermissionError"
+    assert (
+        ask("socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) and 'a socket'", "seccomp")
+        == "PermissionError"
+    )
+    assert ask("len(socket.socketpair())") == 2
+
+
+def test_the_interfaces_of_the_machine_are_not_there(ask):
+    lines = ask("open('/proc/net/dev').read().splitlines()", "network", "mount")
+    assert [line.split(":")[0].strip() for line in lines if ":" in line] == ["lo"]
+
+
+def test_another_users_files_cannot_be_read(ask, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("token")
+    secret.chmod(0o600)
+    assert ask(f"open({str(secret)!r}).read()", "uid") in ("PermissionError", "FileNotFoundError")
+    assert ask("open('/etc/shadow').read()", "uid") in ("PermissionError", "FileNotFoundError")
+
+
+def test_it_is_nobody_with_no_way_back(ask):
+    assert ask("os.getresuid()", "uid") == [sandbox.FIRST_UID + 4242] * 3
+    assert ask("os.getgroups()", "uid") == []
+    assert ask("os.setuid(0) or 'root'", "uid") == "PermissionError"
+    assert ask("open('/proc/self/status').read().count('NoNewPrivs:\\t1')", "no-new-privileges") == 1
+
+
+def test_processes_outside_can_be_neither_seen_nor_signalled(ask):
+    outside = os.getpid()
+    assert ask("sorted(int(n) for n in os.listdir('/proc') if n.isdigit())", "pid", "mount") == [1]
+    assert ask(f"os.kill({outside}, signal.SIGTERM) or 'sent'", "pid") == "ProcessLookupError"
+    assert ask("os.kill(os.getppid() or 2, signal.SIGTERM) or 'sent'", "pid") == "ProcessLookupError"
+
+
+def test_other_processes_cannot_be_traced(ask):
+    assert ask("ctypes.CDLL(None).ptrace(0, 0, 0, 0)", "seccomp") == -1
+    assert ask("ctypes.CDLL(None).process_vm_readv(1, 0, 0, 0, 0, 0)", "seccomp") == -1
+
+
+def test_mounting_is_refused(ask):
+    call = "ctypes.CDLL(None).mount(b'tmpfs', b'/tmp', b'tmpfs', 0, None)"
+    assert ask(call, "seccomp") == -1
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/var/tmp", "/dev/shm"])
+def test_temporary_folders_are_its_own(ask, folder):
+    name = f"from-a-cell-{os.getpid()}"
+    mine = Path(folder) / f"from-outside-{os.getpid()}"
+    mine.write_text("mine")
+    try:
+        assert ask(f"Path({folder!r}, {name!r}).write_text('left')", "mount") == 4
+        assert ask(f"os.path.exists({str(mine)!r})", "mount") is False
+    finally:
+        mine.unlink()
+    assert not Path(folder, name).exists()
+
+
+def test_its_home_is_private_and_its_environment_says_nothing(ask):
+    assert ask("os.environ.get('SECRET', 'nothing')") == "nothing"
+    assert ask("(Path.home() == Path.cwd(), oct(os.stat('.').st_mode & 0o777))") == [True, "0o700"]
+    assert ask(
+        "all(os.environ[n].startswith(os.environ['HOME']) for n in ('TMPDIR', 'TRITON_CACHE_DIR', 'CUDA_CACHE_PATH'))"
+    )
+
+
+def test_what_it_may_read_it_may_not_write(ask, tmp_path):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / "built").write_text("here")
+    folder.chmod(0o777)
+    inside = f"Path({str(folder)!r})"
+    assert ask(f"({inside} / 'built').read_text()", "mount", "uid", readable=[folder]) == "here"
+    assert ask(f"({inside} / 'more').write_text('x')", "mount", "uid", readable=[folder]) in (
+        "OSError",
+        "PermissionError",
+    )
+    assert sorted(path.name for path in folder.iterdir()) == ["built"]
+
+
+def test_a_program_that_lies_in_a_temporary_folder_itself_does_not_open_it(ask):
+    mine = Path("/tmp") / f"from-outside-{os.getpid()}"
+    mine.write_text("mine")
+    try:
+        readable = [Path("/tmp")]
+        assert ask("Path.cwd().joinpath('x').write_text('left')", "mount", readable=readable) == 4
+        assert ask(f"os.path.exists({str(mine)!r})", "mount", readable=readable) is False
+    finally:
+        mine.unlink()
+
+
+def test_what_it_may_write_is_there_afterwards(ask, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert ask(f"Path({str(folder)!r}, 'made').write_text('x')", "mount", "uid", writable=[folder]) == 1
+    assert (folder / "made").read_text() == "x"
+
+
+def test_files_processes_and_dumps_are_limited(ask):
+    assert ask("resource.getrlimit(resource.RLIMIT_FSIZE)[0]") == 1 << 20
+    assert ask("resource.getrlimit(resource.RLIMIT_CORE)[1]") == 0
+    assert ask("resource.getrlimit(resource.RLIMIT_NPROC)[1]", "uid") == 64
+
+
+def test_a_family_is_found_measured_and_killed():
+    code = (
+        "import subprocess, sys; print(subprocess.Popen(['sleep', '500']).pid, flush=True); sys.stdin.read()"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as parent:
+        child = int(parent.stdout.readline())
+        family = sandbox.descendants(parent.pid)
+        assert family == [parent.pid, child]
+        assert sandbox.held_bytes(family) > sandbox.held_bytes([child]) > 0
+        sandbox.kill_all(family)
+        assert parent.wait(20) == -signal.SIGKILL
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_counting_and_killing_what_is_gone_is_no_error():
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    assert sandbox.held_bytes([ended.pid]) == 0
+    sandbox.kill_all([ended.pid])
+
+
+WRITABLE = """[folder for folder, below, _ in os.walk('/', onerror=None)
+    if not folder.startswith(('/proc', '/sys')) and os.access(folder, os.W_OK) and (below, True)[1]]"""
+
+
+def test_nothing_can_be_written_but_its_own_folders(ask):
+    assert sorted(ask(WRITABLE, "root", "uid")) == ["/dev/shm", "/tmp", "/tmp/cell-1", "/var/tmp"]
+
+
+def test_only_what_a_kernel_needs_is_there(ask):
+    named = {"bin", "dev", "etc", "lib", "proc", "tmp", "usr", "var"}
+    there = set(ask("os.listdir('/')", "root"))
+    assert named - {"bin", "lib"} <= there
+    assert not {"run", "mnt", "media", "boot"} & there
+    assert set(ask("os.listdir('/var')", "root")) == {"tmp"}
+    devices = {"null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr"}
+    assert {name for name in ask("os.listdir('/dev')", "root") if "nvidia" not in name} - {
+        "dri",
+        "kfd",
+    } == devices
+
+
+def test_a_socket_of_the_host_cannot_be_reached(ask):
+    path = f"/run/lock/listens-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        Path(path).chmod(0o777)
+        listener.listen()
+        reached = ask(f"socket.socket(socket.AF_UNIX).connect({path!r}) or 'reached'", "root")
+    Path(path).unlink()
+    assert reached == "FileNotFoundError"
+
+
+REFUSED_CALLS = {
+    "a user namespace by clone": "libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0)",
+    "clone3": "libc.syscall(435, 0, 0)",
+    "unshare": "libc.unshare(0x10000000)",
+    "fsopen": "libc.syscall(430, b'tmpfs', 0)",
+    "mount_setattr": "libc.syscall(442, -1, b'', 0, 0, 0)",
+    "io_uring": "libc.syscall(425, 1, 0)",
+    "memory that no folder shows": "libc.syscall(447, 0)",
+    "shared memory of System V": "libc.shmget(0, 4096, 0o1600)",
+    "a timer that signals": "libc.syscall(222, 0, 0, ctypes.byref(ctypes.c_int()))",
+    "a child whose end continues its parent": "libc.syscall(56, 18, 0, 0, 0, 0)",
+    "a descriptor that continues": "libc.fcntl(0, 10, 18)",
+    "a parent's death that continues": "libc.prctl(1, 18, 0, 0, 0)",
+    "a message queue": "libc.syscall(240, b'q', 0o102, 0o600, 0)",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED_CALLS)
+def test_a_call_that_no_kernel_needs_is_refused(ask, what):
+    call = REFUSED_CALLS[what].replace("libc", "ctypes.CDLL(None, use_errno=True)")
+    assert ask(call, "seccomp") == -1
+
+
+def test_what_libraries_use_is_not_refused(ask):
+    assert ask("subprocess.run(['true']).returncode", "seccomp") == 0
+    assert ask("os.memfd_create('x') > 0", "seccomp")
+    assert ask("__import__('threading').Thread(target=int).start()", "seccomp") is None
+    assert ask("ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)", "seccomp") == 0
+
+
+def test_it_is_the_first_to_die_where_memory_runs_out(ask):
+    assert ask("int(open('/proc/self/oom_score_adj').read())", "mount") == 1000
+
+
+HOLDS = """
+import os, sys, time
+kind = sys.argv[1]
+if kind == "memfd":
+    fd = os.memfd_create("held"); os.posix_fallocate(fd, 0, 64 << 20)
+else:
+    held = bytearray(b"x") * (64 << 20)
+print("ready", flush=True); time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("kind", ["bytes", "memfd"])
+def test_memory_of_every_kind_is_counted(kind):
+    holder = subprocess.Popen([sys.executable, "-c", HOLDS, kind], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == b"ready\n"
+        assert sandbox.held_bytes([holder.pid]) > 64 << 20
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+def test_its_temporary_folders_are_one_and_can_be_weighed(ask):
+    written = "Path('/dev/shm/held').write_bytes(b'x' * (1 << 20))"
+    free = "os.statvfs('/tmp').f_bfree"
+    assert ask(f"(lambda before: ({written}, before - {free})[1])({free})", "root") >= (1 << 20) / 4096

@@ -1,0 +1,41 @@
+"""The evaluation server on a free port of this machine, with workers that judge nothing for real."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from pathlib import Path
+
+import uvicorn
+from kernel_evaluator.problems.problem_set import ProblemSet
+
+from leaderboard.serve.app import ServerSettings, make_app
+from leaderboard.serve.connections import server_config
+from leaderboard.serve.workers import Device
+
+WORKER = (sys.executable, str(Path(__file__).with_name("serve_worker.py")))
+
+
+@contextlib.contextmanager
+def serving(**options):
+    chosen = {
+        "device": "cpu",
+        "devices": [Device(name="cpu", gpus=None)],
+        "command": WORKER,
+        "problem_set": ProblemSet(),
+    }
+    app = make_app(ServerSettings(**{**chosen, **options}))
+    server = uvicorn.Server(server_config(app, port=0))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=30)
