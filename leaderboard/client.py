@@ -7,9 +7,10 @@ with JudgeClient("http://localhost:8900", api_key="…") as client:
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -53,7 +54,7 @@ class JudgeClient:
         self._patience_s = patience_s
 
     def submit(self, level: int, problem_id: int, source: str, **options: Any) -> Ticket:
-        """Queue a kernel. Options are those of the API: precision, trials, measure, timeout_s, id.
+        """Queue a kernel. Options are those of the API: precision, trials, measure, timeout_s, again, id.
 
         A repeated request carries the same id, so a kernel is judged once however often the network fails.
         """
@@ -78,7 +79,22 @@ class JudgeClient:
 
     def judge(self, level: int, problem_id: int, source: str, **options: Any) -> Row:
         """Queue a kernel and wait for its verdict."""
-        return self.wait(self.submit(level, problem_id, source, **options).id)
+        ticket = self.submit(level, problem_id, source, **options)
+        return ticket.row or self.wait(ticket.id)
+
+    def judge_many(self, kernels: Iterable[Mapping[str, Any]], **options: Any) -> Iterator[Ticket]:
+        """Queue kernels in one request, and give each with its verdict as soon as that is there.
+
+        A kernel is what `submit` takes: `{"level": 1, "problem_id": 19, "source": "…"}`; options are for all.
+        Where the connection breaks the same ids are sent again, so nothing is judged or told twice.
+        """
+        asked = [{"id": uuid.uuid4().hex, **options, **kernel} for kernel in kernels]
+        told: set[str] = set()
+        for line in self._lines({"judgements": asked}):
+            ticket = _ticket(json.loads(line))
+            if ticket.id not in told:
+                told.add(ticket.id)
+                yield ticket
 
     def cancel(self, judgement_id: str) -> Ticket:
         """Cancel a judgement; one that is done stays done."""
@@ -108,6 +124,25 @@ class JudgeClient:
                 raise ServerError(f"no answer within {self._patience_s:g} s, the last one: {trouble}")
             time.sleep(wait_s)
             wait_s = min(5.0, wait_s * 2)
+
+    def _lines(self, body: Mapping[str, Any]) -> Iterator[str]:
+        """Send a batch and give the lines of the answer; again and again while the server is busy or away."""
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                with self._http.stream("POST", "/v1/batches", json=body, timeout=None) as response:
+                    if response.is_error:
+                        trouble = f"HTTP {response.status_code}: {response.read().decode()[:500]}"
+                    else:
+                        yield from response.iter_lines()
+                        return
+                if response.status_code not in _BUSY:
+                    raise ServerError(trouble)
+            except httpx.RequestError as error:
+                trouble = f"{type(error).__name__}: {error}"
+            if time.monotonic() > deadline:
+                raise ServerError(f"no answer within {self._patience_s:g} s, the last one: {trouble}")
+            time.sleep(1.0)
 
     def _attempt(self, method: str, path: str, more: Mapping[str, Any]) -> dict[str, Any] | str:
         try:

@@ -13,14 +13,16 @@ from kernel_evaluator.problems.problem_set import ProblemSet
 
 from leaderboard.serve.app import ServerSettings, make_app
 from leaderboard.serve.connections import server_config
+from leaderboard.serve.keys import keyring_of
 from leaderboard.serve.workers import Device
 
 WORKER = (sys.executable, str(Path(__file__).with_name("serve_worker.py")))
 
 
 @contextlib.contextmanager
-def serving(**options):
+def serving(api_key="", keys=None, own_problems=False, **options):
     chosen = {
+        "keyring": keyring_of(api_key, keys, own_problems=own_problems),
         "device": "cpu",
         "devices": [Device(name="cpu", gpus=None)],
         "command": WORKER,

@@ -12,6 +12,10 @@ from leaderboard.commands.evaluate import Device as Choice
 from leaderboard.commands.evaluate import parse_indices
 from leaderboard.texts.say import say
 
+MEMORY = Path.home() / ".cache" / "kernel_evaluator" / "verdicts.sqlite"
+MAX_IN_FLIGHT = 100
+"""Judgements that a cluster gets at once: it has devices for many."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -30,21 +34,33 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     max_queued: Annotated[int, typer.Option(help="Judgements that may wait; more get HTTP 429.")] = 1000,
     max_kept: Annotated[int, typer.Option(help="Finished judgements that can be looked up.")] = 10_000,
     max_timeout: Annotated[float, typer.Option(help="Longest time a kernel may ask for, seconds.")] = 600.0,
-    batch_size: Annotated[int, typer.Option(help="Judgements one process judges.", min=1, max=100)] = 16,
+    batch_size: Annotated[int, typer.Option(help="Judgements a device takes at once.", min=1, max=100)] = 8,
+    keys: Annotated[Path | None, typer.Option(help="More keys, with limits for each (TOML).")] = None,
+    memory: Annotated[Path, typer.Option(help="File of the verdicts that were reached before.")] = MEMORY,
+    memory_gb: Annotated[float, typer.Option(help="Its size at most; 0 switches it off.", min=0.0)] = 2.0,
+    own_problems: Annotated[
+        bool, typer.Option("--own-problems", help="Take problems' sources: their code runs unconfined.")
+    ] = False,
+    engine: Annotated[str, typer.Option(help="Where kernels run: local, or ray for a cluster.")] = "local",
+    address: Annotated[str, typer.Option(help="With --engine ray: the cluster's address.")] = "auto",
 ) -> None:
     """Judge kernels over HTTP. The API key is the variable KBL_API_KEY; docs are at /docs.
 
     Exit status: 0 stopped, 2 the server cannot start.
     """
     from kernel_evaluator.machine.extras import require
+    from kernel_evaluator.problems.jobs import Settings
     from kernel_evaluator.problems.problem_set import ProblemSet
     from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.serve.workers import KEY_VARIABLE, Device
-    from leaderboard.stages.evaluate import EvaluationError, chosen_device, visible_gpus
+    from leaderboard.serve.keys import keyring_of
+    from leaderboard.serve.memory import MemoryFileError
+    from leaderboard.serve.places import devices_of, place_of
+    from leaderboard.serve.process import KEY_VARIABLE
+    from leaderboard.stages.evaluate import EvaluationError, chosen_device
 
     api_key = os.environ.get(KEY_VARIABLE, "")
-    if not api_key and host not in ("127.0.0.1", "localhost", "::1"):
+    if not (api_key or keys) and host not in ("127.0.0.1", "localhost", "::1"):
         raise _failed(f"{KEY_VARIABLE} must be set to listen on {host}: whoever reaches it may run code")
     require("serve", "kbl serve")
     require("evaluate", "kbl serve")
@@ -53,29 +69,25 @@ def serve_command(  # noqa: PLR0913  # one option a choice
 
     try:
         indices = parse_indices(gpus)
-        chosen = chosen_device(device.value, gpus=indices)
-        there = range(len(visible_gpus(indices)))
-        devices = (
-            [Device(name=f"gpu{index}", gpus=(index,)) for index in indices or there]
-            if chosen == "cuda"
-            else [Device(name="cpu", gpus=None)]
+        chosen = chosen_device(device.value, engine, indices)
+        settings = ServerSettings(
+            device=chosen,
+            devices=devices_of(engine, chosen, indices, address),
+            problem_set=ProblemSet(problems or PROBLEM_SET),
+            keyring=keyring_of(api_key, keys, own_problems=own_problems),
+            memory=memory if memory_gb else None,
+            memory_bytes=int(memory_gb * 2**30),
+            place=place_of(engine, chosen, address),
+            max_queued=max_queued,
+            max_kept=max_kept,
+            max_timeout_s=max_timeout,
+            batch_size=batch_size if engine == "local" else MAX_IN_FLIGHT,
+            first=Settings(device=chosen, sizes="reduced" if chosen == "cpu" else "full", measure=False),
         )
-        problem_set = ProblemSet(problems or PROBLEM_SET)
-    except (EvaluationError, ValueError, OSError) as error:
+        app = make_app(settings)
+    except (EvaluationError, MemoryFileError, ValueError, OSError) as error:
         raise _failed(str(error)) from error
-    if not devices:
-        raise _failed("no GPU found; choose --device cpu")
-    settings = ServerSettings(
-        device=chosen,
-        devices=devices,
-        problem_set=problem_set,
-        api_key=api_key,
-        max_queued=max_queued,
-        max_kept=max_kept,
-        max_timeout_s=max_timeout,
-        batch_size=batch_size,
-    )
-    serve_until_stopped(make_app(settings), host=host, port=port)
+    serve_until_stopped(app, host=host, port=port)
 
 
 def _failed(message: str) -> typer.Exit:

@@ -1,4 +1,4 @@
-"""The evaluation server `kbl serve`: a queue of judgements over HTTP, judged by the local engine.
+"""The evaluation server `kbl serve`: a queue of judgements over HTTP, judged by processes that stay ready.
 
-In: requests. Out: verdicts, metrics. May import: nothing of the board.
+In: requests. Out: verdicts, metrics. May import: `stages`, `checks`.
 """

@@ -1,6 +1,7 @@
-"""The process that judges one batch for the server: a request on standard input, one verdict a line out.
+"""The process that judges for the server: requests come as lines on standard input, verdicts go out as lines.
 
-A process a batch keeps the server's memory flat, and lets a batch be cancelled by killing its process group.
+It lives for as long as requests come, so that its devices stay ready. The first line says by which settings
+it judges, and on which engine; each line holds kernels. It ends with its input, or is killed.
 """
 
 from __future__ import annotations
@@ -8,35 +9,51 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TextIO
 
 from kernel_evaluator.engines.wire import Answer, pack_answer, read_request
-from kernel_evaluator.problems.jobs import Engine
+from kernel_evaluator.problems.jobs import Job, Settings, Verdict
 from kernel_evaluator.walls import sandbox
 
-MakeEngine = Callable[[Sequence[int] | None], Engine]
+
+class Streaming(Protocol):
+    """An engine that takes jobs as they come."""
+
+    def run(self, jobs: Iterable[Job], settings: Settings) -> Iterator[Verdict]:
+        """Judge them."""
+        ...
 
 
-def local_engine(gpus: Sequence[int] | None) -> Engine:
-    """Make the engine of this machine."""
+MakeEngine = Callable[[dict[str, Any]], Streaming]
+
+
+def engine_of(request: dict[str, Any]) -> Streaming:
+    """Make the engine that a request names: this machine's, or a cluster's."""
     from kernel_evaluator.engines.local import LocalEngine  # loads what judging needs
 
-    return LocalEngine(gpus=gpus)
+    return LocalEngine(gpus=request["gpus"])
 
 
-def main(make_engine: MakeEngine = local_engine) -> None:
-    """Judge the batch; whatever libraries print goes to standard error, so that only verdicts go out.
+def main(make_engine: MakeEngine = engine_of) -> None:
+    """Judge what comes; whatever libraries print goes to standard error, so that only verdicts go out.
 
     Dies with the thread that started it, and all that judges with it.
     """
     sandbox.die_with_parent()
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        request = json.loads(sys.stdin.read())
-        jobs, settings = read_request(request["batch"])
-        for verdict in make_engine(request["gpus"]).run(jobs, settings):
+        first = json.loads(sys.stdin.readline())
+        jobs, settings = read_request(first["batch"])
+        for verdict in make_engine(first).run(_stream(jobs, sys.stdin), settings):
             out.write(pack_answer(Answer(verdicts=(verdict,))) + "\n")
             out.flush()
+
+
+def _stream(jobs: list[Job], requests: TextIO) -> Iterator[Job]:
+    yield from jobs
+    while line := requests.readline():
+        yield from read_request(json.loads(line)["batch"])[0]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Threads that keep the devices busy: each takes batches and has a process of its own judge them.
+"""Threads that keep the devices busy: each takes batches and has a process judge them that stays ready.
 
+A device keeps a process for each of the settings that were asked for last; one of them is at work at a time.
 What a batch leaves without a verdict, however its process fails, is tried again, each judgement alone; what
 is left once more gets `infra_error`. What a candidate does to its own process is the engine's business and
 ends in a verdict like any other.
@@ -7,38 +8,33 @@ ends in a verdict like any other.
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import Any
 
-from kernel_evaluator.engines.wire import MAX_ANSWER_BYTES, pack_request, strict_json
-from kernel_evaluator.problems.jobs import Job, unmeasured_row
+from kernel_evaluator.engines.wire import strict_json
+from kernel_evaluator.problems.jobs import Job, Settings, unmeasured_row
 from kernel_evaluator.records.keys import MAX_SAMPLE, KernelKey
 from kernel_evaluator.records.rows import Environment, Failure, Row, Status
 
 from leaderboard.serve.judgements import Judgement, Judgements
-
-KEY_VARIABLE = "KBL_API_KEY"
-"""Holds the server's API key; no process that judges gets it."""
+from leaderboard.serve.process import JudgingProcess
 
 ATTEMPTS = 2
 STALLED_S = 900.0
 """Seconds of silence beyond the time that building and running may take, after which a process is ended."""
-PARTING_S = 10.0
-"""Seconds that a process which gives no more verdicts may take to write why and to end."""
 PAUSE_S = 1.0
 """Seconds that a device rests after a failure, so that one that lasts neither spins nor empties the queue."""
-LOG_BYTES = 8 << 10
+READY = 2
+"""Processes that a device keeps ready, for as many sets of settings."""
+IDLE_S = 600.0
+"""Seconds without work after which a process is ended, but for the one that was used last."""
+RETIRED_AFTER = 2000
+"""Kernels after which a process is replaced by a young one."""
 COMMAND = (sys.executable, "-m", "leaderboard.serve.worker")
 
 Batch = Mapping[KernelKey, Judgement]
@@ -46,10 +42,18 @@ Batch = Mapping[KernelKey, Judgement]
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One place to judge: a name for people, and the GPU indices that the engine gets (None for the CPU)."""
+    """One place to judge: a name for people, and what the engine gets: GPU indices (None for the CPU)."""
 
     name: str
-    gpus: tuple[int, ...] | None
+    gpus: tuple[int, ...] | None = None
+    engine: str = "local"
+    address: str = ""
+    """Where the engine's cluster is."""
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """What a worker is told of it."""
+        return {"gpus": self.gpus, "engine": self.engine, "address": self.address}
 
 
 class Workers:
@@ -60,17 +64,20 @@ class Workers:
         judgements: Judgements,
         devices: Sequence[Device],
         *,
-        batch_size: int = 16,
+        batch_size: int = 8,
         command: Sequence[str] = COMMAND,
+        first: Settings | None = None,
     ) -> None:
+        """Set up; with `first`, processes by these settings are made ready before anything is asked."""
         self._judgements = judgements
         self._batch_size = min(batch_size, MAX_SAMPLE + 1)
         self._command = list(command)
-        self._running: dict[str, tuple[subprocess.Popen[str], Batch]] = {}
+        self._first = first
+        self._running: dict[str, tuple[JudgingProcess, Batch]] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._failing: set[str] = set()
-        self.deaths = 0
+        self._deaths = self._starts = 0
         self._threads = [
             threading.Thread(target=self._serve, args=(device,), name=f"judge-{device.name}", daemon=True)
             for device in devices
@@ -87,115 +94,129 @@ class Workers:
         self._judgements.close()
         with self._lock:
             for process, _ in self._running.values():
-                _kill(process)
+                process.kill()
         for thread in self._threads:
             thread.join(timeout=30)
 
-    def alive(self) -> int:
-        """Count the threads at work."""
-        return sum(thread.is_alive() for thread in self._threads)
+    def counts(self) -> dict[str, int]:
+        """Count the threads at work, the processes that they started, and the batches that failed."""
+        alive = sum(thread.is_alive() for thread in self._threads)
+        return {"alive": alive, "starts": self._starts, "deaths": self._deaths}
 
     def failing(self) -> list[str]:
         """Name the devices whose last process left kernels without a verdict."""
         return sorted(self._failing)
 
-    def cancelled(self, item: Judgement) -> None:
-        """Free the device at once where a cancelled judgement was all that its batch still had to do.
+    def cancel(self, item: Judgement) -> None:
+        """Cancel a judgement, and free the device at once where it was all that its batch still had to do.
 
         Where others share the batch they are not disturbed: the verdict is dropped when it comes.
         """
+        if not self._judgements.cancel(item):
+            return
         with self._lock:
             for process, batch in self._running.values():
                 members = list(batch.values())
                 if any(member is item for member in members) and all(m.is_finished for m in members):
-                    _kill(process)
+                    process.kill()
 
     def _serve(self, device: Device) -> None:
-        while items := self._judgements.take(self._batch_size):
-            failure = self._judge(device, with_keys(items))
-            if self._stopping.is_set():
-                return
-            left = [item for item in items if not item.is_finished]
-            if not left:
-                self._failing.discard(device.name)
-                continue
-            self._failing.add(device.name)
-            self.deaths += 1
-            for item in [item for item in left if item.attempts >= ATTEMPTS]:
-                self._judgements.finish(item, _lost(item, failure))
-            self._judgements.give_back(left)
-            self._stopping.wait(PAUSE_S)
-
-    def _judge(self, device: Device, batch: Batch) -> Failure:
-        """Have one process judge the batch; tell how it ended, for what it left without a verdict."""
+        ready: dict[Settings, JudgingProcess] = {}
         try:
-            with tempfile.TemporaryFile() as log:
-                ending = self._run(device, batch, log)
-                return Failure(name="WorkerLost", message=ending, log=_tail(log))
+            if self._first is not None:
+                self._warm(device, ready, self._first)
+            while True:
+                last = max(ready.values(), key=lambda process: process.used, default=None)
+                near = last.problem if last else ""
+                items = self._judgements.take(self._batch_size, IDLE_S if ready else None, near)
+                if items == []:
+                    return
+                if items is None:
+                    self._end_idle(ready)
+                elif not self._take_on(device, ready, items):
+                    return
+        finally:
+            for process in ready.values():
+                process.end()
+
+    def _take_on(self, device: Device, ready: dict[Settings, JudgingProcess], items: list[Judgement]) -> bool:
+        """Have a batch judged, and see to what it left; False where the server stops."""
+        failure = self._judge(device, ready, with_keys(items))
+        if self._stopping.is_set():
+            return False
+        left = [item for item in items if not item.is_finished]
+        if not left:
+            self._failing.discard(device.name)
+            return True
+        self._failing.add(device.name)
+        self._deaths += 1
+        for item in [item for item in left if item.attempts >= ATTEMPTS]:
+            self._judgements.finish(item, _lost(item, failure))
+        self._judgements.give_back(left)
+        self._stopping.wait(PAUSE_S)
+        return True
+
+    def _warm(self, device: Device, ready: dict[Settings, JudgingProcess], settings: Settings) -> None:
+        """Make a process ready; that it cannot be started is said of the first kernel that needs it."""
+        try:
+            ready[settings] = self._start(device, settings)
+        except (OSError, RuntimeError):
+            self._failing.add(device.name)
+
+    def _judge(self, device: Device, ready: dict[Settings, JudgingProcess], batch: Batch) -> Failure:
+        """Have a process judge the batch; tell how that ended, for what it left without a verdict."""
+        settings = next(iter(batch.values())).settings
+        jobs = [Job(key=key, source=item.source, problem=item.problem) for key, item in batch.items()]
+        try:
+            process = self._ready(device, ready, settings)
         except (OSError, RuntimeError) as error:  # RuntimeError: the system gives no more threads
             message = f"no judging process could be run ({type(error).__name__}: {error})"
             return Failure(name="WorkerLost", message=message)
-
-    def _run(self, device: Device, batch: Batch, log: IO[bytes]) -> str:
-        """Start a process, ask it, and take what it says; tell how it ended."""
-        jobs = [Job(key=key, source=item.source, problem=item.problem) for key, item in batch.items()]
-        settings = next(iter(batch.values())).settings
-        request = json.dumps({"batch": pack_request(jobs, settings), "gpus": device.gpus})
-        patience_s = settings.timeout_s + settings.build_timeout_s + STALLED_S
-        process = self._start(device, batch, log)
-        try:
-            return self._talk(process, request, batch, patience_s)
-        finally:
-            _kill(process)
-            process.wait()
-            with self._lock:
-                del self._running[device.name]
-
-    def _start(self, device: Device, batch: Batch, log: IO[bytes]) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            self._command,
-            env={name: value for name, value in os.environ.items() if name != KEY_VARIABLE},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
         with self._lock:
             self._running[device.name] = (process, batch)
             # Who cancelled the batch or stopped the server just before found no process to kill.
             if self._stopping.is_set() or all(item.is_finished for item in batch.values()):
-                _kill(process)
-        return process
-
-    def _talk(self, process: subprocess.Popen[str], request: str, batch: Batch, patience_s: float) -> str:
-        """Take verdicts until the process ends; end it where it stays silent for too long."""
-        assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
-        heard = time.monotonic()
-        with _killed_after(patience_s, process):
-            self._feed(process, request)
-        while True:
-            with _killed_after(patience_s, process):
-                line = process.stdout.readline(MAX_ANSWER_BYTES)
-            if not line.endswith("\n"):  # the process ended, or was killed in the middle of a line
-                break
-            if not self._take(line, batch):
-                return f"the judging process wrote {line[:200]!r} where a verdict was due"
-            heard = time.monotonic()
-        silent_s = time.monotonic() - heard
-        if not all(item.is_finished for item in batch.values()):
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(PARTING_S)
-        return f"the judging process {_ending(process)} after {silent_s:.0f} s of silence"
-
-    def _feed(self, process: subprocess.Popen[str], request: str) -> None:
-        assert process.stdin is not None  # noqa: S101 - it was opened as a pipe
+                process.kill()
         try:
-            process.stdin.write(request)
-            process.stdin.close()
-        except BrokenPipeError:
-            return
+            ending = process.ask(
+                jobs,
+                lambda line: self._take(line, batch),
+                lambda: all(item.is_finished for item in batch.values()),
+            )
+            failure = Failure(name="WorkerLost", message=ending, log=process.log_tail() if ending else "")
+        except RuntimeError as error:
+            ending = f"the judging process could not be watched ({error})"
+            failure = Failure(name="WorkerLost", message=ending)
+        finally:
+            with self._lock:
+                del self._running[device.name]
+        if ending or process.judged >= RETIRED_AFTER:
+            ready.pop(settings).end()
+        return failure
+
+    def _ready(
+        self, device: Device, ready: dict[Settings, JudgingProcess], settings: Settings
+    ) -> JudgingProcess:
+        """Give a process that judges by these settings; the one that was used least recently makes room."""
+        if settings in ready and not ready[settings].is_alive:
+            ready.pop(settings).end()
+        if settings not in ready:
+            while len(ready) >= READY:
+                oldest = min(ready, key=lambda each: ready[each].used)
+                ready.pop(oldest).end()
+            ready[settings] = self._start(device, settings)
+        ready[settings].used = time.monotonic()
+        return ready[settings]
+
+    def _start(self, device: Device, settings: Settings) -> JudgingProcess:
+        patience_s = settings.timeout_s + settings.build_timeout_s + STALLED_S
+        self._starts += 1
+        return JudgingProcess(self._command, device.place, settings, patience_s)
+
+    def _end_idle(self, ready: dict[Settings, JudgingProcess]) -> None:
+        last = max(ready, key=lambda settings: ready[settings].used)
+        for settings in [settings for settings in ready if settings != last]:
+            ready.pop(settings).end()
 
     def _take(self, line: str, batch: Batch) -> bool:
         """Note the verdict in a line; False where it holds none."""
@@ -230,34 +251,3 @@ def _lost(item: Judgement, last: Failure) -> dict[str, Any]:
     message = f"no verdict in {item.attempts} attempts: {last.message}; {mend}"
     row = unmeasured_row(job, Status.INFRA_ERROR, replace(last, message=message))
     return {"row": row.to_json(), "environment": {"device": "", "gpu": ""}}
-
-
-def _ending(process: subprocess.Popen[str]) -> str:
-    code = process.returncode
-    if code is None:
-        return "gave no more verdicts"
-    return f"died of signal {-code}" if code < 0 else f"ended with exit code {code}"
-
-
-def _tail(log: IO[bytes]) -> str:
-    log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_BYTES))
-    return log.read(LOG_BYTES).decode("utf-8", "replace")
-
-
-@contextmanager
-def _killed_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[None]:
-    """Kill the process where what is done meanwhile takes longer."""
-    watch = threading.Timer(seconds, _kill, (process,))
-    watch.start()
-    try:
-        yield
-    finally:
-        watch.cancel()
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill the process and what it started; its candidates die with it."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from kernel_evaluator.machine.devices import visible_devices
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.oracle_process import environment_from_json, job_to_json
 from kernel_evaluator.problems.jobs import STANDING_BY, Job, Progress, Settings, Verdict, unmeasured_row
+from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.rows import BUSY_HOST, Environment, Failure, Row, Status
 from kernel_evaluator.timing.measurement import BORNE_OUT_SHARE
 
@@ -32,6 +34,11 @@ PREPARATION_S = 600.0
 """Seconds that the oracle may take beyond the candidate's own time: for the reference, warming up."""
 
 _IMPORTS_TRANSFORMERS = re.compile(r"^\s*(from|import) transformers\b", re.MULTILINE)
+
+
+def needs_transformers(problem: Problem) -> bool:
+    """Whether a problem's models are Hugging Face's: those of level 4 are."""
+    return _IMPORTS_TRANSFORMERS.search(problem.source) is not None
 
 
 class LocalEngine:
@@ -44,10 +51,14 @@ class LocalEngine:
         self._progress = progress or (lambda event, facts: None)
         self._cache = cache
 
-    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Verdict]:
-        """Judge every job; verdicts come as they are reached. Raises MissingExtraError before the first."""
+    def run(self, jobs: Iterable[Job], settings: Settings) -> Iterator[Verdict]:
+        """Judge every job; verdicts come as they are reached. Raises MissingExtraError before the first.
+
+        Jobs may come from a stream that waits for them: devices are ready before the first comes, and stay so
+        until it ends.
+        """
         require("evaluate", "judging on this machine")
-        if any(_IMPORTS_TRANSFORMERS.search(job.problem.source) for job in jobs):
+        if isinstance(jobs, Sequence) and any(needs_transformers(job.problem) for job in jobs):
             require("level4", "level 4")
         devices = self._devices(settings)
         work = _Work()
@@ -88,29 +99,31 @@ class LocalEngine:
         visible = list(visible_devices())
         return visible if self._gpus is None else [visible[index] for index in self._gpus]
 
-    def _feed(self, builder: Builder, jobs: Sequence[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
-        """Build all; a fault of ours is handed on."""
+    def _feed(self, builder: Builder, jobs: Iterable[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
+        """Have all built, and hand jobs on as that is done; a fault of ours is handed on too."""
         try:
-            self._build(builder, jobs, work, verdicts)
+            for job in jobs:
+                work.expect(1)
+                future = builder.submit(job)  # kernels with the same source share a build
+                future.add_done_callback(partial(self._hand_on, job, work, verdicts))
         except Exception as error:  # noqa: BLE001 (raised again in the caller's thread)
             verdicts.put(error)
-
-    def _build(self, builder: Builder, jobs: Sequence[Job], work: _Work, verdicts: queue.Queue[Any]) -> None:
-        """Hand jobs on once what they need is built; what does not compile is ruled without a device."""
-        pending: dict[Future[Built], list[Job]] = {}
-        for job in jobs:  # kernels with the same source share a build
-            pending.setdefault(builder.submit(job), []).append(job)
-        waiting = set(pending)
-        while waiting:
-            done, waiting = wait(waiting, return_when="FIRST_COMPLETED")
-            ready = [(job, future.result()) for future in done for job in pending[future]]
-            for job, built in sorted(ready, key=lambda pair: pair[0].key):
-                if built.status is BuildStatus.FAILED:
-                    verdicts.put(_build_failure(job, built))
-                else:
-                    self._progress("built", {"key": str(job.key), "cpu_seconds": built.cpu_seconds})
-                    work.add(job, built.cache)
         work.complete()
+
+    def _hand_on(self, job: Job, work: _Work, verdicts: queue.Queue[Any], future: Future[Built]) -> None:
+        """Hand a job on once what it needs is built; what does not compile is ruled without a device."""
+        if future.cancelled():
+            return
+        if (error := future.exception()) is not None:
+            verdicts.put(error)
+            return
+        built = future.result()
+        if built.status is BuildStatus.FAILED:
+            verdicts.put(_build_failure(job, built))
+            work.expect(-1)
+        else:
+            self._progress("built", {"key": str(job.key), "cpu_seconds": built.cpu_seconds})
+            work.add(job, built.cache)
 
 
 class _Work:
@@ -120,31 +133,40 @@ class _Work:
         self._ready: dict[str, deque[tuple[Job, Path | None]]] = {}
         self._later: deque[tuple[Job, Path | None]] = deque()
         self._condition = threading.Condition()
+        self._expected = 0
         self._complete = self._stopped = False
 
     @property
-    def is_complete(self) -> bool:
-        """Whether nothing builds any more."""
-        return self._complete
+    def is_building(self) -> bool:
+        """Whether anything is built now."""
+        return self._expected > 0
 
     @property
     def is_stopped(self) -> bool:
         """Whether no verdict is wanted any more."""
         return self._stopped
 
-    def add(self, job: Job, cache: Path | None) -> None:
-        """Offer a job."""
+    def expect(self, more: int) -> None:
+        """Say that so many more jobs are being built, or fewer."""
         with self._condition:
+            self._expected += more
+            self._condition.notify_all()
+
+    def add(self, job: Job, cache: Path | None) -> None:
+        """Offer a job that was expected."""
+        with self._condition:
+            self._expected -= 1
             if self._stopped:
                 return
             self._ready.setdefault(job.problem.sha256, deque()).append((job, cache))
-            self._condition.notify()
+            self._condition.notify_all()
 
     def add_last(self, job: Job, cache: Path | None) -> None:
-        """Offer a job when nothing builds any more and no other is left."""
+        """Offer a job when nothing is built and no other is left."""
         with self._condition:
             if not self._stopped:
                 self._later.append((job, cache))
+                self._condition.notify_all()
 
     def complete(self) -> None:
         """Say that no more jobs come."""
@@ -158,15 +180,16 @@ class _Work:
             self._ready.clear()
             self._later.clear()
             self._complete = self._stopped = True
+            self._expected = 0
             self._condition.notify_all()
 
     def take(self, problem: str, *, wait: bool = True) -> tuple[Job, Path | None] | None:
         """Give a job, of the problem named if there is one; None when none is left, or none ready to hand."""
         with self._condition:
             while not self._ready:
-                if self._complete and self._later:
+                if self._later and not self.is_building:
                     return self._later.popleft()
-                if self._complete or not wait:
+                if not wait or (self._complete and not self.is_building):
                     return None
                 self._condition.wait()
             chosen = problem if problem in self._ready else next(iter(self._ready))
@@ -177,7 +200,7 @@ class _Work:
             return job
 
 
-class _OracleProcess:
+class OracleProcess:
     """An oracle on one device, spoken to in lines of JSON."""
 
     def __init__(self, device: str, settings: Settings, cores: Sequence[int] = ()) -> None:
@@ -267,7 +290,7 @@ class _Attendant:
 
     def __init__(self, device: str, cores: Sequence[int], work: _Work, settings: Settings) -> None:
         self._device, self._cores, self._work, self._settings = device, cores, work, settings
-        self._oracle: _OracleProcess | None = None
+        self._oracle: OracleProcess | None = None
         self._held: deque[tuple[Job, Path | None]] = deque()
         self._lost: set[str] = set()
         self._put_off: set[str] = set()
@@ -281,9 +304,10 @@ class _Attendant:
     def verdicts(self) -> Iterator[Verdict]:
         """Give verdicts until no job is left."""
         try:
+            self._ready_oracle()
             while self._fill():
                 oracle = self._ready_oracle()
-                is_beside_builds = not self._work.is_complete
+                is_beside_builds = self._work.is_building
                 if self._work.is_stopped:
                     return
                 answer = oracle.receive(self._settings.timeout_s + PREPARATION_S)
@@ -293,10 +317,11 @@ class _Attendant:
                     continue
                 job, cache = self._held.popleft()
                 verdict = _verdict(job, answer)
+                self._lost.discard(str(job.key))
                 if (is_beside_builds and hangs_on_time(verdict.row)) or self._is_put_off(verdict.row):
-                    self._lost.discard(str(job.key))
                     self._work.add_last(job, cache)
                 else:
+                    self._put_off.discard(str(job.key))
                     yield verdict
         finally:
             left, self._oracle = self._oracle, None
@@ -325,9 +350,9 @@ class _Attendant:
                 self._send(taken)
         return bool(self._held)
 
-    def _ready_oracle(self) -> _OracleProcess:
+    def _ready_oracle(self) -> OracleProcess:
         if self._oracle is None:
-            self._oracle = _OracleProcess(self._device, self._settings, self._cores)
+            self._oracle = OracleProcess(self._device, self._settings, self._cores)
             for each in self._held:
                 self._send(each)
         return self._oracle

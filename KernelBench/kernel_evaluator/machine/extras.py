@@ -14,7 +14,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "litellm": ("httpx", "litellm", "openai"),
     "modal": ("modal",),
     "plots": ("matplotlib",),
-    "serve": ("fastapi", "httpx", "uvicorn"),
+    "serve": ("fastapi", "httpx", "prometheus_client", "uvicorn"),
 }
 """The modules without which an extra's work cannot begin."""
 

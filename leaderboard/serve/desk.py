@@ -1,0 +1,135 @@
+"""Turns requests into judgements, and judgements into answers. Knows HTTP's codes, and no connection."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import HTTPException
+from kernel_evaluator.engines.local import needs_transformers
+from kernel_evaluator.machine.extras import install, missing
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+
+from leaderboard.serve.judgements import IdTakenError, Judgement, Judgements, QueueFullError
+from leaderboard.serve.keys import Key, Keyring
+from leaderboard.serve.requests import JudgementView, NewJudgement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What the desk takes in. `place` is the device and what runs on it, on which verdicts hang."""
+
+    device: str
+    problem_set: ProblemSet
+    place: str = ""
+    max_source_bytes: int = 524_288
+    max_timeout_s: float = 600.0
+
+
+class Desk:
+    """Takes requests in under the rules, each for a key."""
+
+    def __init__(self, rules: Rules, judgements: Judgements, keyring: Keyring) -> None:
+        self._rules = rules
+        self._judgements = judgements
+        self._keyring = keyring
+        self._sizes = read_sizes() if rules.device == "cpu" else {}
+        self._problems: dict[tuple[int, int], Problem] = {}
+        self._lock = threading.Lock()
+        """Held while a problem is parsed: Python 3.11 cannot do that in two threads at once."""
+
+    def take_in(self, key: Key, asked: Sequence[NewJudgement]) -> list[Judgement]:
+        """Queue judgements, all or none; raise HTTPException with what is wrong, or how long to wait."""
+        items = [self._judgement(key, each) for each in asked]
+        if wait_s := self._keyring.wait_s(key, len(items)):
+            said = f"the key {key.name} may send {key.per_minute} judgements a minute"
+            raise HTTPException(429, said, headers={"Retry-After": f"{wait_s + 0.5:.0f}"})
+        try:
+            return self._judgements.add_all(items, key.max_queued)
+        except IdTakenError as error:
+            raise HTTPException(409, str(error)) from error
+        except QueueFullError as error:
+            raise HTTPException(429, str(error), headers={"Retry-After": "5"}) from error
+
+    def find(self, key: Key, judgement_id: str) -> Judgement:
+        """Look up a judgement of the key's; raise HTTPException where there is none."""
+        item = self._judgements.find(judgement_id, key.name)
+        if item is None:
+            raise HTTPException(404, "no such judgement; finished ones are kept for a while only")
+        return item
+
+    def view(self, item: Judgement) -> JudgementView:
+        """Say where a judgement is."""
+        verdict = item.verdict or {}
+        return JudgementView(
+            id=item.id,
+            state=item.state.value,
+            position=self._judgements.position(item),
+            created=item.created,
+            started=item.started,
+            finished=item.finished,
+            remembered=item.remembered,
+            row=verdict.get("row"),
+            environment=verdict.get("environment"),
+        )
+
+    def _judgement(self, key: Key, asked: NewJudgement) -> Judgement:
+        rules = self._rules
+        for text in (asked.source, asked.problem_source or ""):
+            if len(text.encode()) > rules.max_source_bytes:
+                raise HTTPException(413, f"source must be at most {rules.max_source_bytes} bytes")
+        if asked.timeout_s > rules.max_timeout_s:
+            raise HTTPException(422, f"timeout_s must be at most {rules.max_timeout_s:g}")
+        with self._lock:
+            problem = self._problem(key, asked)
+            assert problem.sha256  # noqa: S101 - it is worked out here
+        return Judgement(
+            id=asked.id or uuid.uuid4().hex,
+            problem=problem,
+            source=asked.source,
+            settings=Settings(
+                sizes="reduced" if rules.device == "cpu" else "full",
+                device=rules.device,
+                precision=asked.precision,
+                trials=asked.trials,
+                measure=asked.measure,
+                timeout_s=asked.timeout_s,
+            ),
+            owner=key.name,
+            again=asked.again,
+            place=rules.place,
+        )
+
+    def _problem(self, key: Key, asked: NewJudgement) -> Problem:
+        if asked.problem_source is not None:
+            return _own_problem(key, asked.level, asked.problem_source)
+        wanted = (asked.level, asked.problem_id or 0)
+        if wanted not in self._problems:
+            try:
+                problem = self._rules.problem_set.load(*wanted)
+            except KeyError as error:
+                said = f"there is no problem {asked.problem_id} in level {asked.level}"
+                raise HTTPException(422, said) from error
+            self._problems[wanted] = _runnable(problem.reduced(self._sizes))
+        return self._problems[wanted]
+
+
+def _own_problem(key: Key, level: int, source: str) -> Problem:
+    """A problem that came with the request: its rows carry the level that was named, and problem 1."""
+    if not key.own_problems:
+        raise HTTPException(
+            403,
+            "problem_source is not taken: a problem's own code runs outside of the kernel's walls. The "
+            "server allows it with --own-problems, or own_problems = true for a key",
+        )
+    return _runnable(Problem(level=level, problem_id=1, name="own", source=source))
+
+
+def _runnable(problem: Problem) -> Problem:
+    if needs_transformers(problem) and missing("level4"):
+        said = f"this problem needs transformers, which the server lacks; run there: {install('level4')}"
+        raise HTTPException(422, said)
+    return problem

@@ -1,0 +1,84 @@
+"""What stands before every request: its size, where it comes from, and how a wrong one is refused."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+
+from leaderboard.serve.requests import MAX_BATCH, NewJudgement
+
+NEIGHBOURS = ("127.0.0.1", "localhost", "::1")
+"""Names of this machine that no other site can have."""
+BATCHES = "/v1/batches"
+MAX_BATCH_BYTES = 64 * 2**20
+
+
+def add_refusal(app: FastAPI) -> None:
+    """Refuse what is no request with where and what is wrong."""
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse(request: Request, error: RequestValidationError) -> JSONResponse:
+        """Never say what was sent: it may hold what no answer can, such as NaN."""
+        told = [
+            {"type": each["type"], "loc": [_encoded(part) for part in each["loc"]], "msg": _said(each)}
+            for each in error.errors()
+        ]
+        return JSONResponse({"detail": told}, status_code=422)
+
+
+def _encoded(part: object) -> object:
+    """A place as an answer can hold it: the name of a field may be any text that JSON allows."""
+    return part.encode("utf-8", "replace").decode() if isinstance(part, str) else part
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """Say what is wrong; of a field that is not known, which one may have been meant."""
+    if error["type"] != "extra_forbidden":
+        return str(error["msg"])
+    known = list(NewJudgement.model_fields)
+    near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+    return (
+        f"no such field; did you mean {near[0]}?" if near else f"no such field; there are {', '.join(known)}"
+    )
+
+
+def add_neighbourhood(app: FastAPI) -> None:
+    """Where there is no key, answer this machine alone, and no page of another site under whatever name."""
+
+    @app.middleware("http")
+    async def guard(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+        for header, needed in (("host", True), ("origin", False)):
+            given = request.headers.get(header, "")
+            if (given or needed) and _host_of(given) not in NEIGHBOURS:
+                detail = f"without a key the header {header} must name one of {', '.join(NEIGHBOURS)}"
+                return JSONResponse({"detail": detail}, status_code=403)
+        return await proceed(request)
+
+
+def _host_of(given: str) -> str | None:
+    try:
+        return urlsplit(given if "//" in given else f"//{given}").hostname
+    except ValueError:
+        return None
+
+
+def add_size_limit(app: FastAPI, max_source_bytes: int) -> None:
+    """Refuse a request that is larger than what it may hold, before it is read."""
+    single = max_source_bytes * 4 + 4096  # a kernel and a problem, whose characters may be escaped
+    batch = min(MAX_BATCH_BYTES, single * MAX_BATCH)
+
+    @app.middleware("http")
+    async def limit(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+        most = batch if request.url.path == BATCHES else single
+        length = request.headers.get("content-length", "")
+        if request.method == "POST" and not length.isdecimal():
+            return JSONResponse({"detail": "Content-Length is required"}, status_code=411)
+        if length.isdecimal() and int(length) > most:
+            return JSONResponse({"detail": f"a request must be at most {most} bytes"}, status_code=413)
+        return await proceed(request)

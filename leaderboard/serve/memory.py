@@ -1,0 +1,121 @@
+"""Verdicts that were reached before, on disk: the same kernel, problem, settings, evaluator and place.
+
+One SQLite file of bounded size; what was not used for longest goes first. A verdict that another time may be
+another is not kept: our own faults, and what waits for a person.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.records.rows import Status
+from kernel_evaluator.records.version import evaluator_sha256
+
+NOT_KEPT = frozenset({Status.INFRA_ERROR, Status.QUARANTINED})
+MAX_BYTES = 2 * 2**30
+_SHARE_KEPT = 0.9
+"""Of the bound, what is left after some had to go: so that not every verdict has to make room."""
+_TABLE = """
+CREATE TABLE IF NOT EXISTS verdicts (
+    key TEXT PRIMARY KEY, verdict BLOB NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL
+) WITHOUT ROWID
+"""
+
+Verdict = Mapping[str, Any]
+"""The row and the environment, as JSON values."""
+
+
+class MemoryFileError(Exception):
+    """The file holds no verdicts, or cannot be opened. The message says what to do."""
+
+
+def fingerprint(source_sha256: str, problem_sha256: str, settings: Settings, place: str) -> str:
+    """Name what a verdict hangs on; `place` is the device and what runs on it."""
+    said = [source_sha256, problem_sha256, asdict(settings), evaluator_sha256(), place]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def may_be_kept(verdict: Verdict) -> bool:
+    """Whether the same request may be answered by this verdict."""
+    return Status(verdict["row"]["status"]) not in NOT_KEPT
+
+
+class Memory:
+    """Finds verdicts by fingerprint and keeps new ones. Threads and processes may share the file."""
+
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+        """Open the file, or make it; raise MemoryFileError where that cannot be done."""
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self.failures = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
+            self._file.execute("PRAGMA journal_mode=WAL")
+            self._file.execute("PRAGMA synchronous=NORMAL")
+            self._file.execute(_TABLE)
+        except (OSError, sqlite3.Error) as error:
+            raise MemoryFileError(
+                f"{path}: no verdicts can be kept there ({error}); remove it, or name another with --memory"
+            ) from error
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """Give the verdict; None where there is none, or the file cannot be read now."""
+        with self._lock:
+            try:
+                found = self._file.execute("SELECT verdict FROM verdicts WHERE key = ?", (key,)).fetchone()
+                if found is None:
+                    return None
+                self._file.execute("UPDATE verdicts SET used = ? WHERE key = ?", (time.time(), key))
+                verdict: dict[str, Any] = json.loads(zlib.decompress(found[0]))
+            except (sqlite3.Error, zlib.error, ValueError):
+                self.failures += 1
+                return None
+            return verdict
+
+    def keep(self, key: str, verdict: Verdict) -> None:
+        """Keep a verdict. A failure, as on a full disk, is counted, and the verdict stands all the same."""
+        packed = zlib.compress(json.dumps(verdict).encode())
+        with self._lock:
+            try:
+                self._file.execute(
+                    "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?)",
+                    (key, packed, len(packed), time.time()),
+                )
+                if self._size() > self._max_bytes:
+                    self._make_room()
+            except sqlite3.Error:
+                self.failures += 1
+
+    def count(self) -> int:
+        """Count the verdicts that are kept."""
+        with self._lock:
+            return int(self._file.execute("SELECT count(*) FROM verdicts").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._file.close()
+
+    def _size(self) -> int:
+        return int(self._file.execute("SELECT coalesce(sum(size), 0) FROM verdicts").fetchone()[0])
+
+    def _make_room(self) -> None:
+        left = self._size()
+        gone = []
+        for key, size in self._file.execute("SELECT key, size FROM verdicts ORDER BY used"):
+            if left <= self._max_bytes * _SHARE_KEPT:
+                break
+            gone.append((key,))
+            left -= size
+        self._file.executemany("DELETE FROM verdicts WHERE key = ?", gone)

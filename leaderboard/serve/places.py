@@ -1,0 +1,39 @@
+"""Where a server judges: its devices by name, and what their verdicts hang on beside kernel and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from leaderboard.serve.workers import Device
+from leaderboard.stages.evaluate import EvaluationError, visible_gpus
+
+
+def devices_of(engine: str, device: str, gpus: Sequence[int] | None, address: str) -> list[Device]:
+    """List the places to judge; raise EvaluationError where there is none."""
+    if engine == "ray":
+        return [Device(name="ray", engine="ray", address=address)]
+    if engine != "local":
+        raise EvaluationError(f"--engine must be local or ray, got {engine!r}")
+    if device == "cpu":
+        return [Device(name="cpu")]
+    there = range(len(visible_gpus(gpus)))
+    if not there:
+        raise EvaluationError("no GPU found; choose --device cpu")
+    return [Device(name=f"gpu{index}", gpus=(index,)) for index in gpus or there]
+
+
+def place_of(engine: str, device: str, address: str) -> str:
+    """Name what runs kernels: the device's model, and torch's version. A cluster is named by its address."""
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        torch = ""
+    models = sorted(set(visible_gpus())) if device == "cuda" and engine == "local" else [device]
+    return " ".join([engine, address if engine == "ray" else _processor(), *models, torch])
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

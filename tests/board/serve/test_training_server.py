@@ -1,0 +1,231 @@
+"""What a training loop needs of the server: verdicts that are remembered, batches, own problems, limits by key."""
+
+import hashlib
+import time
+
+import httpx
+import pytest
+from evaluating import RIGHT, SOURCE
+from kernel_evaluator.records.rows import Status
+from own_server import serving
+from prometheus_client.parser import text_string_to_metric_families
+
+from leaderboard.client import JudgeClient, ServerError
+from leaderboard.serve.keys import Key, Keyring, KeysFileError, read_keys
+from leaderboard.serve.memory import Memory, MemoryFileError
+from leaderboard.serve.workers import COMMAND
+
+KERNEL = "class ModelNew: ...\n"
+
+
+def figures(url):
+    found = {}
+    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text):
+        for sample in family.samples:
+            found[sample.name, *sample.labels.values()] = sample.value
+    return found
+
+
+def test_a_kernel_that_was_judged_is_answered_at_once_and_so_it_is_after_a_restart(tmp_path):
+    memory = tmp_path / "verdicts.sqlite"
+    slow = f"# sleep 1\n# speedup 2.5\n{KERNEL}".replace(
+        "# sleep 1\n# speedup 2.5", "# speedup 2.5 # sleep 1"
+    )
+    with serving(memory=memory) as url, JudgeClient(url) as client:
+        assert 2.5 == client.judge(1, 19, slow).speedup
+        assert 2.5 == client.submit(1, 19, slow).row.speedup, "the answer to the request itself"
+        assert 1.0 == figures(url)["kbl_worker_starts_total",]
+    with serving(memory=memory) as url, JudgeClient(url) as client:
+        assert client.submit(1, 19, slow).row.is_correct
+        for change in ({"trials": 3}, {"measure": False}, {"again": True}):
+            assert client.submit(1, 19, slow, **change).row is None, change
+        assert client.submit(1, 20, slow).row is None, "another problem"
+        assert 1.0 == figures(url)["kbl_judgements_remembered_total",]
+    with serving(memory=memory, place="another device") as url, JudgeClient(url) as client:
+        assert client.submit(1, 19, slow).row is None
+
+
+def test_what_is_our_fault_or_waits_for_a_person_is_judged_again(tmp_path):
+    with serving(memory=tmp_path / "m") as url, JudgeClient(url) as client:
+        for status in ("infra_error", "quarantined"):
+            assert status == client.judge(1, 1, f"# status {status}\n{KERNEL}").status
+            assert client.submit(1, 1, f"# status {status}\n{KERNEL}").row is None
+
+
+def test_the_same_kernel_sent_by_many_at_once_is_judged_once(tmp_path):
+    with serving(memory=tmp_path / "m") as url, JudgeClient(url) as client:
+        tickets = [client.submit(1, 1, f"# sleep 1\n{KERNEL}") for _ in range(20)]
+        assert all(client.wait(ticket.id, 60).is_correct for ticket in tickets)
+        assert 19.0 == figures(url)["kbl_judgements_remembered_total",]
+
+
+def test_the_memory_is_bounded_and_what_was_used_last_stays(tmp_path):
+    memory = Memory(tmp_path / "m", max_bytes=20_000)
+    for number in range(200):
+        memory.keep(
+            f"{number}", {"row": {"status": "correct", "log": hashlib.sha512(b"%d" % number).hexdigest() * 8}}
+        )
+        assert memory.find("0") is not None
+    assert 20 < memory.count() < 150
+    assert memory.find("1") is None and memory.find("199") is not None
+
+
+def test_a_file_that_holds_no_verdicts_is_named_and_a_broken_one_costs_no_verdict(tmp_path):
+    (tmp_path / "text").write_text("no database, and long enough to be read as one" * 10)
+    with pytest.raises(MemoryFileError, match="text: no verdicts can be kept there"):
+        Memory(tmp_path / "text")
+    memory = Memory(tmp_path / "m")
+    memory.close()
+    memory.keep("a", {"row": {}})
+    assert (memory.find("a"), memory.failures) == (None, 2)
+
+
+def test_a_batch_answers_each_kernel_as_soon_as_it_is_judged(tmp_path):
+    kernels = [{"level": 1, "problem_id": 1, "source": f"# sleep {s}\n{KERNEL}"} for s in (3, 0.1)]
+    kernels += [{"level": 1, "problem_id": 2, "source": f"# status mismatch\n{KERNEL}"}]
+    with serving(batch_size=1) as url, JudgeClient(url) as client:
+        client.judge(1, 1, KERNEL)
+        started, came = time.monotonic(), []
+        for ticket in client.judge_many(kernels, trials=2):
+            came.append((str(ticket.row.key), ticket.row.status, time.monotonic() - started))
+    assert sorted(["level_1_problem_1_sample_0"] * 2 + ["level_1_problem_2_sample_0"]) == sorted(
+        c[0] for c in came
+    )
+    assert {Status.CORRECT, Status.MISMATCH} == {status for _, status, _ in came}
+    assert came[-1][2] - came[0][2] > 0.05
+
+
+def test_a_batch_is_taken_in_whole_or_not_at_all():
+    good = {"level": 1, "problem_id": 1, "source": KERNEL}
+    with serving(max_queued=5) as url:
+        for wrong, code in (
+            ([good, {**good, "problem_id": 101}], 422),
+            ([good, {**good, "sorce": "x"}], 422),
+            ([{**good, "id": "a"}, {**good, "id": "a"}], 422),
+            ([], 422),
+            ([good] * 6, 429),
+        ):
+            assert code == httpx.post(f"{url}/v1/batches", json={"judgements": wrong}).status_code, wrong
+        assert 0.0 == figures(url)["kbl_judgements_received_total",]
+
+
+def test_settings_that_come_in_turns_each_keep_a_process_ready():
+    with serving() as url, JudgeClient(url) as client:
+        for trials in (3, 5, 3, 5, 3):
+            client.judge(1, 1, f"# {time.monotonic()}\n{KERNEL}", trials=trials)
+        assert 2.0 == figures(url)["kbl_worker_starts_total",]
+        client.judge(1, 1, KERNEL, trials=7)
+        client.judge(1, 1, KERNEL, trials=3)
+        assert 4.0 > figures(url)["kbl_worker_starts_total",] - 1
+
+
+def test_what_needs_no_timing_does_not_wait_behind_what_does():
+    with serving(batch_size=1) as url, JudgeClient(url) as client:
+        first = client.submit(1, 1, f"# sleep 1\n{KERNEL}")
+        timed = [client.submit(1, 1, f"# sleep 0.3 {n}\n{KERNEL}") for n in range(4)]
+        fast = client.submit(1, 2, KERNEL, measure=False)
+        assert client.wait(fast.id, 60).is_correct
+        assert client.look(first.id).is_finished
+        assert not client.look(timed[-1].id).is_finished
+        assert all(client.wait(ticket.id, 60).is_correct for ticket in timed)
+
+
+@pytest.fixture
+def keys(tmp_path):
+    path = tmp_path / "keys.toml"
+    path.write_text(
+        "".join(
+            f'[{name}]\nsha256 = "{hashlib.sha256(key.encode()).hexdigest()}"\n{more}\n'
+            for name, key, more in (
+                ("trainer", "t-key", "max_queued = 2\nown_problems = true"),
+                ("guest", "g-key", "per_minute = 3"),
+            )
+        )
+    )
+    return path
+
+
+def test_each_key_has_its_own_limits_and_sees_its_own_judgements(keys):
+    body = {"level": 1, "problem_id": 1, "source": f"# sleep 20\n{KERNEL}"}
+    with serving(keys=keys, batch_size=1) as url:
+        with httpx.Client(base_url=url, headers={"X-API-Key": "t-key"}) as trainer:
+            mine = trainer.post("/v1/judgements", json=body).json()["id"]
+            codes = [trainer.post("/v1/judgements", json=body).status_code for _ in range(4)]
+            assert 429 in codes and codes.count(202) in (2, 3)
+        with httpx.Client(base_url=url, headers={"X-API-Key": "g-key"}) as guest:
+            assert 404 == guest.get(f"/v1/judgements/{mine}").status_code
+            answers = [guest.post("/v1/judgements", json=body) for _ in range(5)]
+            assert [202, 202, 202, 429, 429] == [answer.status_code for answer in answers]
+            assert 0 < int(answers[-1].headers["retry-after"]) <= 60
+        assert 401 == httpx.post(f"{url}/v1/judgements", json=body).status_code
+        assert 3.0 == figures(url)["kbl_judgements_by_key_total", "guest"]
+
+
+def test_what_a_key_may_send_comes_back_with_time():
+    now = [0.0]
+    keyring, key = Keyring({}, clock=lambda: now[0]), Key(name="a", per_minute=60)
+    assert 0.0 == keyring.wait_s(key, 60)
+    assert 1.0 == keyring.wait_s(key, 1)
+    now[0] = 10.0
+    assert (0.0, 5.0) == (keyring.wait_s(key, 5), keyring.wait_s(key, 10))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "names no key"),
+        ("[a]\nsha256 = 'x'", r"\[a\] sha256 must be 64 of 0-9a-f"),
+        ("[a]\nkey = 'x'", "must be a table with max_queued"),
+        (f"[a]\nsha256 = '{'0' * 64}'\nper_minute = 0", "per_minute must be a whole number from 1 on, got 0"),
+        (f"[a]\nsha256 = '{'0' * 64}'\nown_problems = 1", "own_problems must be true or false"),
+        ("[a", "keys.toml: "),
+    ],
+)
+def test_a_keys_file_is_refused_with_the_field_and_the_mend(tmp_path, text, said):
+    (tmp_path / "keys.toml").write_text(text)
+    with pytest.raises(KeysFileError, match=said):
+        read_keys(tmp_path / "keys.toml")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def f(:", "a problem must be Python"),
+        ("class Model: ...", "missing: get_inputs, get_init_inputs"),
+    ],
+)
+def test_what_is_no_problem_is_refused_with_what_it_lacks(source, said):
+    with serving(own_problems=True) as url:
+        answer = httpx.post(f"{url}/v1/judgements", json={"problem_source": source, "source": KERNEL})
+    assert (422, True) == (answer.status_code, said in answer.text), answer.text
+
+
+def test_a_problem_comes_by_its_number_or_by_its_source_and_the_latter_only_where_that_is_allowed():
+    with serving() as url:
+        for body in ({"source": KERNEL}, {"source": KERNEL, "problem_id": 1, "problem_source": SOURCE}):
+            assert "one of the two" in httpx.post(f"{url}/v1/judgements", json=body).text
+        body = {"source": KERNEL, "problem_source": SOURCE}
+        answer = httpx.post(f"{url}/v1/judgements", json=body)
+        assert (403, True) == (answer.status_code, "--own-problems" in answer.json()["detail"])
+
+
+@pytest.mark.timeout(300)
+def test_real_kernels_of_an_own_problem_are_judged_by_one_process_that_stays(tmp_path):
+    wrong = RIGHT.replace("min=0", "min=0.5")
+    with (
+        serving(command=COMMAND, own_problems=True, memory=tmp_path / "m") as url,
+        JudgeClient(url, timeout_s=120) as client,
+    ):
+        ask = {"problem_source": SOURCE, "measure": False, "trials": 2}
+        statuses = [
+            t.row.status for t in client.judge_many([{**ask, "source": RIGHT}, {**ask, "source": wrong}])
+        ]
+        assert {Status.CORRECT, Status.MISMATCH} == set(statuses)
+        [again] = client.judge_many([{**ask, "source": RIGHT + "\n# once more"}])
+        assert Status.CORRECT is again.row.status
+        assert 1.0 == figures(url)["kbl_worker_starts_total",]
+
+
+def test_the_client_says_what_the_server_refuses_of_a_batch():
+    with serving() as url, JudgeClient(url) as client, pytest.raises(ServerError, match="no problem 101"):
+        list(client.judge_many([{"level": 1, "problem_id": 101, "source": KERNEL}]))
