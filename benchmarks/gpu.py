@@ -106,6 +106,7 @@ def steps(work: Path) -> list[Step]:
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
         ),
+        script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
         script("prompt_examples", "--out", str(work / "prompt_examples.json")),
         evaluate("first-light"),
         audit("founders-cuda"),

@@ -1,0 +1,352 @@
+"""Measure what it costs to judge kernels like those that models send, and what building beside timing does.
+
+    python benchmarks/reality.py --work build/reality --limit-s 500
+    python benchmarks/reality.py --work build/reality --parts report
+
+The sixty kernels lie in `kernels/reality/`. The parts: `cold` and `warm` judge them with an empty and a full
+cache of builds, `hangs` those that hang, `upstream` all of them as KernelBench does, `alone` and `beside`
+judge references without and with twelve builds beside. Repeat the command to continue what time stopped.
+`report` needs no device: it prints a table and writes `benchmarks/results/reality-<gpu>.json`.
+Of its `references_beside_builds`, both figures are distances of the ratio of times from 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT), str(ROOT / "benchmarks")]
+
+from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes  # noqa: E402
+from kernel_evaluator.records.keys import KernelKey  # noqa: E402
+from reality_report import report, table, write  # noqa: E402
+
+KERNELS = ROOT / "benchmarks" / "kernels" / "reality"
+KBL = [sys.executable, "-m", "leaderboard"]
+PARTS = ("cold", "warm", "hangs", "upstream", "alone", "beside", "report")
+ON_A_CPU = ("library", "loops", "memory", "wrong")
+"""Of these kinds, what compiles nothing runs without a GPU."""
+
+LIMIT_S, HANG_LIMIT_S = 180.0, 30.0
+"""KernelBench's limit for a kernel, and ours for those that are known to hang."""
+
+BUILDERS = 12
+STANDING_BY = 8
+"""So many kernels load and build for KernelBench's way while another has the GPU."""
+
+STOP_S = 10.0
+NAMED = ("1/8", "1/11", "1/16", "1/41", "1/60", "1/75", "2/85")
+"""Problems whose times builds were seen to change; every fifth of the others is taken with them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """A file of the corpus; its docstring's last line names its kind."""
+
+    key: KernelKey
+    kind: str
+    source: str
+    path: Path
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether it cannot run on a CPU."""
+        return self.kind not in ON_A_CPU or "load_inline" in self.source
+
+
+def corpus() -> list[Kernel]:
+    """Read the kernels in the order of their keys."""
+    return sorted(map(_read, KERNELS.glob("level_*.py")), key=lambda kernel: kernel.key)
+
+
+def _read(path: Path) -> Kernel:
+    source = path.read_text("utf-8")
+    said = re.search(r"^kind: ([a-z-]+)$", ast.get_docstring(ast.parse(source)) or "", re.MULTILINE)
+    if said is None:
+        raise ValueError(f"{path}: the docstring must end with a line `kind: …`")
+    return Kernel(key=KernelKey.parse(path.stem), kind=said[1], source=source, path=path)
+
+
+def reference_problems() -> list[str]:
+    """The problems whose times are compared without and with builds: sixty or so of levels 1 to 3."""
+    problems = ProblemSet()
+    every = [f"{level}/{at}" for level in (1, 2, 3) for at in problems.ids(level)]
+    return [problem for place, problem in enumerate(every) if place % 5 == 0 or problem in NAMED]
+
+
+class Work:
+    """The folder of what was measured: `runs.jsonl` says which parts ran for how long, and which ended."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.folder: Path = options.work.resolve()
+        self.device: str = options.device
+        self.calls: int = options.calls
+        self.inputs: str = options.inputs
+        self.deadline = time.monotonic() + options.limit_s
+        chosen = options.only.split(",") if options.only else []
+        self.kernels = [
+            kernel
+            for kernel in corpus()
+            if (options.device == "cuda" or not kernel.needs_gpu)
+            and (not chosen or f"{kernel.key.level}/{kernel.key.problem_id}" in chosen)
+        ]
+        self.references = options.references.split(",") if options.references else reference_problems()
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def left_s(self) -> float:
+        """Seconds until the limit."""
+        return self.deadline - time.monotonic()
+
+    def note(self, name: str, line: dict[str, Any]) -> None:
+        """Add a line to a record."""
+        with (self.folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The lines of a record."""
+        path = self.folder / f"{name}.jsonl"
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+    def has_ended(self, part: str) -> bool:
+        """Whether a part is whole."""
+        return any(line["part"] == part and line["ended"] for line in self.lines("runs"))
+
+    def note_run(self, part: str, started: float, *, ended: bool) -> None:
+        """Record that a part ran, from `started` by `time.time` until now."""
+        self.note(
+            "runs", {"part": part, "started": started, "seconds": time.time() - started, "ended": ended}
+        )
+
+
+def main() -> int:
+    """Do what is left of the parts asked for; exit 1 where something is left."""
+    options = _options()
+    if options.build:
+        return build_for_ever(options.work)
+    work = Work(options)
+    wanted = options.parts.split(",")
+    unknown = set(wanted) - set(PARTS)
+    if unknown:
+        sys.exit(f"error: --parts must be of {', '.join(PARTS)}; got {', '.join(sorted(unknown))}")
+    doing: dict[str, Callable[[], bool]] = {
+        "cold": partial(judge_corpus, work, "cold", hanging=False),
+        "warm": partial(judge_corpus, work, "warm", hanging=False),
+        "hangs": partial(judge_corpus, work, "hangs", hanging=True),
+        "upstream": partial(judge_upstream, work),
+        "alone": partial(judge_references, work, "alone"),
+        "beside": partial(judge_references, work, "beside"),
+    }
+    for part, do in doing.items():
+        if part in wanted and not work.has_ended(part) and work.left_s() > 0:
+            if part == "warm" and not work.has_ended("cold"):
+                print("warm: waits for cold, which fills the cache")
+                continue
+            started, ended = time.time(), False
+            try:
+                ended = do()
+            finally:
+                work.note_run(part, started, ended=ended)
+            print(f"{part}: {'done' if ended else 'stopped'} after {time.time() - started:.0f} s", flush=True)
+    if "report" in wanted:
+        found = report(work.folder, {str(kernel.key): kernel.kind for kernel in work.kernels})
+        print(table(found))
+        print(f"written to {write(found, options.out)}")
+    left = [part for part in wanted if part in doing and not work.has_ended(part)]
+    print(f"left: {', '.join(left) or 'nothing'}")
+    return 1 if left else 0
+
+
+def judge_corpus(work: Work, part: str, *, hanging: bool) -> bool:
+    """Run `kbl evaluate` on the corpus; say whether it came to its end."""
+    kernels = [kernel for kernel in work.kernels if (kernel.kind == "hangs") == hanging]
+    if not kernels:
+        return True
+    entry = work.folder / ("reality-hangs.json" if hanging else "reality.json")
+    sources = {str(kernel.key): kernel.source for kernel in kernels}
+    metadata = {"display_name": "Reality", "notes": "Kernels like those that models send."}
+    entry.write_text(json.dumps({"metadata": metadata, "kernels": sources}, indent=1) + "\n", "utf-8")
+    if part == "cold" and not any(line["part"] == "cold" for line in work.lines("runs")):
+        shutil.rmtree(work.folder / "builds", ignore_errors=True)
+    limit = ["--timeout", str(HANG_LIMIT_S)] if hanging else []
+    return _evaluate(work, entry, part, limit)
+
+
+def judge_references(work: Work, part: str) -> bool:
+    """Judge copies of references, for `beside` while twelve processes build in a loop."""
+    entry = ROOT / "submissions" / "pytorch-eager.json"
+    arguments = ["--only", ",".join(work.references)]
+    if part == "alone":
+        return _evaluate(work, entry, part, arguments)
+    command = [sys.executable, __file__, "--build", "--work", str(work.folder)]
+    with _started(command, subprocess.PIPE) as builder:
+        assert builder.stdout is not None
+        builder.stdout.readline()
+        return _evaluate(work, entry, part, arguments)
+
+
+def build_for_ever(work: Path) -> int:
+    """Compile the corpus's CUDA kernels afresh, twelve at a time; a line says that it begins."""
+    from kernel_evaluator.building.builder import Builder
+    from kernel_evaluator.problems.jobs import Job
+
+    problems = ProblemSet()
+    kernels = [k for k in corpus() if "load_inline" in k.source and k.kind != "does-not-compile"]
+    folder = work / "afresh"
+    shutil.rmtree(folder, ignore_errors=True)
+    with Builder(cache_root=folder, workers=BUILDERS) as builder:
+        for turn in itertools.count():
+            jobs = [
+                Job(
+                    key=kernel.key,
+                    source=f"{kernel.source}\n# {turn}\n",
+                    problem=problems.load(kernel.key.level, kernel.key.problem_id),
+                )
+                for kernel in kernels
+            ]
+            futures = [builder.submit(job) for job in jobs]
+            if turn == 0:
+                time.sleep(5)
+                print("building", flush=True)
+            built = [future.result().status for future in futures]
+            print(turn, len(built), file=sys.stderr, flush=True)
+    return 0
+
+
+def judge_upstream(work: Work) -> bool:
+    """Judge every kernel as KernelBench does, one process a kernel and one at a time on the device."""
+    done = {line["key"] for line in work.lines("upstream")}
+    # What builds nothing goes first, so that the device has work while the others build; hangs end it.
+    left = [kernel for kernel in work.kernels if str(kernel.key) not in done]
+    left.sort(key=lambda kernel: (kernel.kind == "hangs", "load_inline" in kernel.source))
+    with contextlib.ExitStack() as stack:
+        standing: list[tuple[Kernel, subprocess.Popen[str]]] = []
+        while (left or standing) and work.left_s() > 0:
+            while left and len(standing) < STANDING_BY:
+                kernel = left.pop(0)
+                command = _upstream_command(work, kernel)
+                standing.append((kernel, stack.enter_context(_started(command, subprocess.PIPE))))
+            kernel, process = standing.pop(0)
+            outcome = _upstream_outcome(process, work)
+            if outcome is None:
+                return False
+            work.note("upstream", {"key": str(kernel.key), "inputs": work.inputs, **outcome})
+        return not left and not standing
+
+
+def _upstream_command(work: Work, kernel: Kernel) -> list[str]:
+    problem = ProblemSet().load(kernel.key.level, kernel.key.problem_id)
+    if work.device == "cpu":
+        problem = problem.reduced(read_sizes())
+    path = work.folder / "problems" / f"{kernel.key}.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(problem.sized_source, "utf-8")
+    builds = work.folder / "extensions" / str(kernel.key)
+    builds.mkdir(parents=True, exist_ok=True)
+    for lock in builds.glob("*/lock"):  # of a build that was stopped: the next waits for it for ever
+        lock.unlink()
+    script = str(ROOT / "benchmarks" / "upstream_way.py")
+    options = ["--device", work.device, "--inputs", work.inputs, "--calls", str(work.calls)]
+    return [sys.executable, script, str(kernel.path), str(path), "--builds", str(builds), *options]
+
+
+def _upstream_outcome(process: subprocess.Popen[str], work: Work) -> dict[str, Any] | None:
+    """Let a process that stands by have the device; None where the time is up before it is done."""
+    assert process.stdout is not None
+    timer = threading.Timer(max(work.left_s(), 0.1), process.kill)
+    timer.start()
+    is_ready = any(line == "ready\n" for line in iter(process.stdout.readline, ""))
+    timer.cancel()
+    if not is_ready:
+        died = {"status": "compile_error", "error": "the process died", "gpu_s": 0.0}
+        return died if work.left_s() > 0 else None
+    started = time.monotonic()
+    limit_s = min(LIMIT_S, max(work.left_s(), 0.1))
+    try:
+        said, _ = process.communicate("go\n", timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return {"status": "timeout", "gpu_s": LIMIT_S} if limit_s == LIMIT_S else None
+    seconds = time.monotonic() - started
+    lines = [line for line in said.splitlines() if line.startswith('{"status"')]
+    outcome = json.loads(lines[-1]) if lines else {"status": "runtime_error", "error": "the process died"}
+    # What fails to compile has not touched the device.
+    return {**outcome, "gpu_s": 0.0 if outcome["status"] == "compile_error" else seconds}
+
+
+def _evaluate(work: Work, entry: Path, part: str, arguments: list[str]) -> bool:
+    """Run `kbl evaluate` until its end or the limit; exit status 1 says that a kernel has no verdict."""
+    command = [*KBL, "evaluate", str(entry), "--device", work.device, *arguments]
+    command += ["--data", str(work.folder / "none"), "--work", str(work.folder / part)]
+    environment = {"KERNELBENCH_CACHE": str(work.folder / "builds")}
+    with (
+        (work.folder / f"{part}.log").open("a", encoding="utf-8") as log,
+        _started(command, log, environment) as process,
+        contextlib.suppress(subprocess.TimeoutExpired),
+    ):
+        return process.wait(max(work.left_s(), 0.1)) in (0, 1)
+    return False
+
+
+@contextlib.contextmanager
+def _started(
+    command: list[str], output: Any, environment: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """A process group of its own, which is gone at the end."""
+    paths = [str(ROOT / "KernelBench"), str(ROOT), *filter(None, sys.path)]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "MAX_JOBS": "2", **(environment or {})},
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.DEVNULL if output == subprocess.PIPE else subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_S)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "reality")
+    parser.add_argument("--parts", default=",".join(PARTS), help="separated by commas")
+    parser.add_argument("--limit-s", type=float, default=1e6)
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--only", default="", help="only these problems of the corpus: 1/19,2/40")
+    parser.add_argument("--references", default="", help="the problems of alone and beside")
+    parser.add_argument("--inputs", default="device", choices=("device", "cpu"), help="of upstream's way")
+    parser.add_argument("--calls", type=int, default=100, help="timed calls of upstream's way")
+    parser.add_argument("--out", type=Path, help="the report; by default benchmarks/results/reality-GPU.json")
+    parser.add_argument("--build", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

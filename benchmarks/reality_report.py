@@ -1,0 +1,200 @@
+"""The figures of `benchmarks/reality.py`, from the records of its parts."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kernel_evaluator.records.rows import Row
+from tabulate import tabulate
+
+from leaderboard.files.store import read_result, write_atomically
+
+RESULTS = Path(__file__).resolve().parent / "results"
+QUANTILES = (5, 10, 25, 50, 75, 90)
+SENT = (0.011, 0.047, 0.18, 0.73, 1.01, 1.46)
+"""The speedups of kernels that models sent, at these quantiles."""
+
+
+def report(folder: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Every figure that the folder's records give; None for those whose part has not run."""
+    cold, warm, hangs = (_rows(folder / part) for part in ("cold", "warm", "hangs"))
+    upstream = {line["key"]: line for line in _lines(folder / "upstream.jsonl")}
+    runs = _lines(folder / "runs.jsonl")
+    walls = {part: _walls(rows, runs, part) for part, rows in (("cold", cold), ("warm", warm))}
+    judged = {**cold, **warm, **hangs}
+    gpu = _board(folder)
+    kernels = [
+        _kernel(
+            key,
+            kinds[key],
+            judged.get(key),
+            cold.get(key),
+            upstream.get(key, {}),
+            on_cpu=gpu.startswith("CPU"),
+        )
+        | {f"{part}_wall_s": walls[part].get(key) for part in walls}
+        for key in kinds
+    ]
+    beside = compared(_rows(folder / "alone"), _rows(folder / "beside"))
+    return {
+        "gpu": gpu,
+        "summary": summarise(kernels, _seconds(runs, "warm"), beside),
+        "statuses": {kind: _statuses(kernels, kind) for kind in sorted(set(kinds.values()))},
+        "mean_gpu_s_cold": _mean(each["cold_gpu_s"] for each in kernels if each["kind"] != "hangs"),
+        "cold_wall_s_per_kernel": _a_kernel(_seconds(runs, "cold"), cold),
+        "upstream_inputs": sorted({line["inputs"] for line in upstream.values()}),
+        "speedups": speedups(kernels),
+        "references_of_kernels_cold_and_warm": distances(compared(warm, cold)),
+        "references": [{"key": key, "ratio": ratio} for key, ratio in beside.items()],
+        "rows": kernels,
+    }
+
+
+def summarise(
+    kernels: Sequence[Mapping[str, Any]], warm_seconds: float | None, beside: Mapping[str, float]
+) -> dict[str, Any]:
+    """The six figures: means and the largest leave out what hangs, and both ways are compared on the same.
+
+    `warm_seconds` is the wall time of the run whose builds came from the cache.
+    """
+    judged = [each for each in kernels if each["kind"] != "hangs" and each["gpu_s"] is not None]
+    both = [each for each in judged if each["upstream_gpu_s"] is not None]
+    ours, theirs = (sum(each[name] for each in both) for name in ("gpu_s", "upstream_gpu_s"))
+    return {
+        "kernels": len(kernels),
+        "mean_gpu_s": _mean(each["gpu_s"] for each in judged),
+        "max_gpu_s": max((each["gpu_s"] for each in judged), default=None),
+        "wall_s_per_kernel": _a_kernel(warm_seconds, judged),
+        "upstream_ratio": theirs / ours if ours else None,
+        "references_beside_builds": distances(beside),
+    }
+
+
+def compared(alone: Mapping[str, Row], beside: Mapping[str, Row]) -> dict[str, float]:
+    """The reference's time with builds beside as a share of that without, for what both timed."""
+    return {
+        key: row.reference_ms.median / alone[key].reference_ms.median
+        for key, row in beside.items()
+        if row.reference_ms and key in alone and alone[key].reference_ms
+    }
+
+
+def distances(ratios: Mapping[str, float]) -> dict[str, float | None]:
+    """How far ratios lie from 1: the median, and what 95 % of them are within."""
+    apart = [abs(ratio - 1) for ratio in ratios.values()]
+    return {
+        "median": statistics.median(apart) if apart else None,
+        "p95": float(np.quantile(apart, 0.95)) if apart else None,
+    }
+
+
+def speedups(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Quantiles of the speedups of correct kernels, beside those of kernels that models sent."""
+    found = [each["speedup"] for each in kernels if each["status"] == "correct" and each["speedup"]]
+    values = [float(np.quantile(found, q / 100)) for q in QUANTILES] if found else None
+    return {"quantiles": QUANTILES, "values": values, "sent": SENT}
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Seconds a kernel by kind, and the summary."""
+    lines = []
+    for kind in sorted({each["kind"] for each in found["rows"]}):
+        of_kind = [each for each in found["rows"] if each["kind"] == kind]
+        columns = ("gpu_s", "upstream_gpu_s", "cold_wall_s", "warm_wall_s")
+        gpu_s, *others = ([e[name] for e in of_kind if e[name] is not None] for name in columns)
+        correct = sum(each["status"] == "correct" for each in of_kind)
+        lines.append(
+            [kind, len(of_kind), correct, _mean(gpu_s), max(gpu_s, default=None), *map(_mean, others)]
+        )
+    headers = ["kind", "kernels", "correct", "GPU s", "worst", "upstream", "wall cold", "wall warm"]
+    summary = json.dumps(found["summary"], indent=1)
+    return f"{tabulate(lines, headers=headers, floatfmt='.2f')}\n{summary}"
+
+
+def write(found: Mapping[str, Any], path: Path | None) -> Path:
+    """Write the report, one row a line; give its path."""
+    path = path or RESULTS / f"reality-{found['gpu']}.json"
+    head = {name: value for name, value in found.items() if name not in ("rows", "references")}
+    parts = [json.dumps(head, indent=1)[:-2]]
+    for name in ("references", "rows"):
+        lines = ",\n".join(f"  {json.dumps(line)}" for line in found[name])
+        parts.append(f' "{name}": [\n{lines}\n ]')
+    write_atomically(path, ",\n".join(parts) + "\n}\n")
+    return path
+
+
+def _kernel(
+    key: str, kind: str, row: Row | None, cold: Row | None, upstream: Mapping[str, Any], *, on_cpu: bool
+) -> dict[str, Any]:
+    return {
+        "key": key,
+        "kind": kind,
+        "status": row.status.value if row else None,
+        "gpu_s": _seconds_of(row, on_cpu=on_cpu),
+        "cold_gpu_s": _seconds_of(cold, on_cpu=on_cpu),
+        "speedup": row.speedup if row else None,
+        "speedup_ci95": row.speedup_ci95 if row else None,
+        "runtime_ms": row.runtime_ms.median if row and row.runtime_ms else None,
+        "peak_memory_gb": row.peak_memory_gb if row else None,
+        "failure": row.failure.name if row and row.failure else None,
+        "upstream_status": upstream.get("status"),
+        "upstream_gpu_s": upstream.get("gpu_s"),
+        "upstream_runtime_ms": upstream.get("runtime_ms"),
+        "upstream_reference_ms": upstream.get("reference_ms"),
+    }
+
+
+def _seconds_of(row: Row | None, *, on_cpu: bool) -> float | None:
+    """Seconds that the device was held; those of a CPU count the build too."""
+    if row is None:
+        return None
+    return row.cpu_seconds if on_cpu else row.gpu_seconds
+
+
+def _walls(rows: Mapping[str, Row], runs: Sequence[Mapping[str, Any]], part: str) -> dict[str, float]:
+    """Seconds from the verdict before, or from the run's start, to that of each kernel."""
+    starts = [run["started"] for run in runs if run["part"] == part]
+    ends = sorted((datetime.fromisoformat(row.finished_at).timestamp(), key) for key, row in rows.items())
+    walls, before = {}, 0.0
+    for end, key in ends:
+        begun = max([before, *(start for start in starts if start <= end)])
+        walls[key] = end - begun if begun else 0.0
+        before = end
+    return walls
+
+
+def _rows(folder: Path) -> dict[str, Row]:
+    return {str(row.key): row for path in folder.glob("*/*.json") for row in read_result(path).rows}
+
+
+def _board(folder: Path) -> str:
+    paths = [path for part in ("warm", "cold", "alone", "hangs") for path in folder.glob(f"{part}/*/*.json")]
+    return read_result(paths[0]).board if paths else "unknown"
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def _seconds(runs: Iterable[Mapping[str, Any]], part: str) -> float | None:
+    return sum(run["seconds"] for run in runs if run["part"] == part) or None
+
+
+def _statuses(kernels: Iterable[Mapping[str, Any]], kind: str) -> dict[str, int]:
+    return dict(Counter(str(each["status"]) for each in kernels if each["kind"] == kind))
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _a_kernel(seconds: float | None, kernels: Any) -> float | None:
+    return seconds / len(kernels) if seconds and kernels else None

@@ -1,0 +1,218 @@
+"""The corpus of kernels like those that models send, and the benchmark that judges it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernel_evaluator.problems.problem_set import ProblemSet
+
+from leaderboard.files import submission
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import reality  # noqa: E402
+import reality_report  # noqa: E402
+
+KERNELS = reality.corpus()
+KINDS = {
+    "naive-cuda": 23,
+    "triton": 8,
+    "fused-cuda": 7,
+    "wrong": 7,
+    "loops": 3,
+    "library": 3,
+    "does-not-compile": 3,
+    "memory": 2,
+    "graphs": 2,
+    "hangs": 2,
+}
+
+
+def arguments(source: str, class_name: str, method: str) -> tuple[int, int]:
+    """How many positional arguments a method of a class must get, and how many it takes."""
+    (found,) = (
+        node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == class_name
+    )
+    for node in found.body:
+        if isinstance(node, ast.FunctionDef) and node.name == method:
+            count = len(node.args.args) - 1
+            return count - len(node.args.defaults), count
+    return 0, 0
+
+
+def test_corpus_is_a_valid_submission_of_sixty_kernels_of_the_kinds_that_models_send() -> None:
+    packed = {
+        "metadata": {"display_name": "Reality"},
+        "kernels": {str(kernel.key): kernel.source for kernel in KERNELS},
+    }
+    parsed = submission.parse(json.dumps(packed).encode(), "reality.json")
+    assert len(parsed.kernels) == 60
+    assert dict(Counter(kernel.kind for kernel in KERNELS)) == KINDS
+    assert {kernel.key.level for kernel in KERNELS} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(kernel.key))
+def test_kernel_takes_what_its_problem_gives(kernel: reality.Kernel) -> None:
+    problem = ProblemSet().load(kernel.key.level, kernel.key.problem_id)
+    for method in ("__init__", "forward"):
+        needed, taken = arguments(kernel.source, "ModelNew", method)
+        least, most = arguments(problem.source, "Model", method)
+        assert needed <= least, method
+        assert taken >= most, method
+
+
+def test_what_uses_cuda_names_what_it_binds() -> None:
+    for kernel in KERNELS:
+        if "load_inline" not in kernel.source or kernel.kind == "does-not-compile":
+            continue
+        values = {
+            node.targets[0].id: node.value.value
+            for node in ast.parse(kernel.source).body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and isinstance(node.value, ast.Constant)
+        }
+        declared = str(values["cpp_source"]).removesuffix(";")
+        assert f"{declared} {{" in str(values["cuda_source"]), kernel.key
+        assert f'functions=["{declared.split("(")[0].split()[-1]}"]' in kernel.source
+
+
+def kernel(kind: str, gpu_s: float | None, upstream_gpu_s: float | None) -> dict[str, Any]:
+    return {"kind": kind, "gpu_s": gpu_s, "upstream_gpu_s": upstream_gpu_s}
+
+
+def test_summary_leaves_hangs_aside_and_compares_both_ways_on_the_same_kernels() -> None:
+    kernels = [
+        kernel("triton", 1.0, 6.0),
+        kernel("wrong", 0.5, 3.0),
+        kernel("naive-cuda", 3.0, None),
+        kernel("hangs", 30.0, 180.0),
+        kernel("library", None, 2.0),
+    ]
+    beside = {str(at): 1.0 + at / 100 for at in range(-2, 3)}
+    found = reality_report.summarise(kernels, 9.0, beside)
+    assert found == {
+        "kernels": 5,
+        "mean_gpu_s": 1.5,
+        "max_gpu_s": 3.0,
+        "wall_s_per_kernel": 3.0,
+        "upstream_ratio": 6.0,
+        "references_beside_builds": {"median": pytest.approx(0.01), "p95": pytest.approx(0.02)},
+    }
+
+
+def test_summary_of_nothing_says_nothing() -> None:
+    found = reality_report.summarise([kernel("triton", None, None)], None, {})
+    assert [value for name, value in found.items() if name != "kernels"] == [
+        None,
+        None,
+        None,
+        None,
+        {"median": None, "p95": None},
+    ]
+
+
+def test_report_takes_figures_from_the_records_of_the_parts(tmp_path: Path) -> None:
+    timing = {"mean": 2.0, "std": 0.0, "min": 2.0, "max": 2.0, "n": 9}
+    common = {"kernel_sha256": "a", "problem_sha256": "b", "evaluator_sha256": "c", "environment": "e"}
+
+    def recorded(part: str, rows: list[dict[str, Any]]) -> None:
+        folder = tmp_path / part / "H100"
+        folder.mkdir(parents=True)
+        environment = {"device": "NVIDIA H100", "gpu": "H100"}
+        result = {
+            "schema_version": 1,
+            "entry": "reality",
+            "submission_sha256": "d",
+            "gpu": "H100",
+            "sizes": "full",
+            "profile": "ranked",
+            "evaluator_version": "0",
+            "started_at": "2026-11-24T00:00:00+00:00",
+            "finished_at": "2026-11-24T00:00:09+00:00",
+            "environments": {"e": environment},
+            "rows": [{**common, **row} for row in rows],
+        }
+        (folder / "reality.json").write_text(json.dumps(result))
+
+    def timed(reference_ms: float) -> dict[str, Any]:
+        return {
+            "key": "level_1_problem_1_sample_0",
+            "status": "correct",
+            "gpu_seconds": 2.0,
+            "runtime_ms": {"median": 4.0, **timing},
+            "reference_ms": {"median": reference_ms, **timing},
+            "speedup": 0.5,
+            "speedup_ci95": [0.4, 0.6],
+            "finished_at": "2026-11-24T00:00:03+00:00",
+        }
+
+    broken = {
+        "key": "level_2_problem_29_sample_0",
+        "status": "compile_error",
+        "gpu_seconds": 0.0,
+        "cpu_seconds": 50.0,
+        "finished_at": "2026-11-24T00:00:07+00:00",
+    }
+    recorded("warm", [timed(2.0), broken])
+    recorded("alone", [timed(2.0)])
+    recorded("beside", [timed(2.1)])
+    midnight = 1795478400.0  # 2026-11-24 in UTC
+    runs = [{"part": "warm", "started": midnight + 1, "seconds": 7.0, "ended": True}]
+    (tmp_path / "runs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in runs))
+    line = {"key": "level_1_problem_1_sample_0", "inputs": "device", "status": "correct", "gpu_s": 8.0}
+    (tmp_path / "upstream.jsonl").write_text(f"{json.dumps(line)}\n")
+
+    kinds = {"level_1_problem_1_sample_0": "naive-cuda", "level_2_problem_29_sample_0": "does-not-compile"}
+    found = reality_report.report(tmp_path, kinds)
+    path = reality_report.write(found, tmp_path / "report.json")
+    assert json.loads(path.read_text())["summary"] == {
+        "kernels": 2,
+        "mean_gpu_s": 1.0,
+        "max_gpu_s": 2.0,
+        "wall_s_per_kernel": 3.5,
+        "upstream_ratio": 4.0,
+        "references_beside_builds": {"median": pytest.approx(0.05), "p95": pytest.approx(0.05)},
+    }
+    assert [each["warm_wall_s"] for each in found["rows"]] == [2.0, 4.0]
+    assert found["gpu"] == "H100"
+    assert found["speedups"]["values"] == [0.5] * 6
+
+
+def run(work: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "reality.py"),
+        "--device",
+        "cpu",
+        "--work",
+        str(work),
+    ]
+    command += ["--only", "2/71", "--calls", "1", *more]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=280)
+
+
+def test_what_needs_no_gpu_runs_on_a_cpu_and_continues_where_it_was_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    parts = ("--parts", "cold,upstream,report", "--out", str(out))
+    stopped = run(tmp_path, *parts, "--limit-s", "0")
+    assert stopped.returncode == 1
+    assert stopped.stdout.endswith("left: cold, upstream\n")
+    done = run(tmp_path, *parts)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(out.read_text())["rows"]
+    assert (row["status"], row["upstream_status"]) == ("mismatch", "mismatch")
+    assert row["cold_gpu_s"] > 0
+    assert row["upstream_gpu_s"] > 0
+    before = (tmp_path / "runs.jsonl").read_text(), (tmp_path / "upstream.jsonl").read_text()
+    again = run(tmp_path, *parts)
+    assert again.returncode == 0
+    assert ((tmp_path / "runs.jsonl").read_text(), (tmp_path / "upstream.jsonl").read_text()) == before
