@@ -123,6 +123,44 @@ def check_command(  # noqa: PLR0913  # one option a choice
     raise typer.Exit(0 if fine else 1)
 
 
+@problems_app.command("roofline")
+def roofline_command(
+    *,
+    level: Levels = None,
+    only: Only = "",
+    gpu: Annotated[str, typer.Option(help="The GPU model whose light speed is shown.")] = "H100",
+    write: Annotated[
+        bool, typer.Option("--write", help="Keep what is counted in KernelBench/roofline.json.")
+    ] = False,
+) -> None:
+    """Count what problems need as posed: arithmetic by torch's own counter, and the bytes that must move.
+
+    Needs no GPU, and no memory for the problems' sizes. Level 4 is left out.
+    """
+    from kernel_evaluator.machine.extras import require
+
+    from leaderboard.files.store import write_atomically
+    from leaderboard.light.roofline import ROOFLINE, posed, roof_of
+
+    require("evaluate", "kbl problems roofline")
+    from leaderboard.light.count import count, dump
+
+    try:
+        problems = [problem for problem in _chosen(None, level, only) if problem.level < 4]
+    except (OSError, ValueError) as error:
+        raise _failed(str(error), 2) from error
+    counted = {}
+    for problem in problems:
+        item = counted[f"{problem.level}_{problem.problem_id}"] = count(problem)
+        roof = roof_of(item, gpu, "fp32")
+        light = f", {roof.light_ms:.4g} ms at light speed on the {gpu}, {roof.bound}-bound" if roof else ""
+        moved = item.bytes_moved("fp32") / 1e9
+        say(f"{problem.level}/{problem.problem_id}: {item.flops / 1e9:.4g} GFLOP, {moved:.4g} GB{light}")
+    if write:
+        write_atomically(ROOFLINE, dump({**posed(), **counted}))
+        say(f"wrote {ROOFLINE}")
+
+
 def _check(against: Path | None) -> Check:
     from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
     from kernel_evaluator.proofs.check import fingerprint_check, twin_check

@@ -87,8 +87,8 @@ class SiteData:
     `evaluators` maps (board, entry) to the evaluators' digests, with how many rows each judged.
     `history` maps (board, entry) to evaluations, oldest first, and `first_correct` to its kernels (key and
     digest of the source) with the end of the first evaluation that found them correct.
-    `baselines` and `floors` map a GPU to problem (`"1_23"`) to times; floors are the least milliseconds that
-    the hardware needs. `certified` names the problems that every trivial answer was tried on and failed.
+    `baselines` maps a board to problem (`"1_23"`) to times. `certified` names the problems that every trivial
+    answer was tried on and failed.
     `deals` say what inputs are timed on a problem, with the sizes at which that was found.
     """
 
@@ -101,7 +101,6 @@ class SiteData:
     history: History = field(default_factory=dict)
     first_correct: FirstCorrect = field(default_factory=dict)
     baselines: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
-    floors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     certified: frozenset[str] = frozenset()
     deals: Mapping[str, tuple[str, Deal]] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()

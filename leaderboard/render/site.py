@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from leaderboard.light.roofline import roofs
 from leaderboard.render import places
 from leaderboard.render.model import SiteData
 from leaderboard.render.output import SiteFolder
@@ -34,6 +35,7 @@ class BoardView:
         self.entries: list[EntryLine] = entry_lines(board)
         self.by_entry = {item.entry: lines.get((board.name, item.entry), ()) for item in board.standings}
         self.names = {line.standing.entry: line for line in self.entries}
+        self.roofs = roofs(board.gpu, board.precision) if board.sizes == "full" else {}
 
     @cached_property
     def by_problem(self) -> dict[str, list[KernelLine]]:
@@ -103,6 +105,7 @@ def _environment(templates: Path) -> Environment:
         ms=numbers.milliseconds,
         seconds=numbers.seconds,
         count=numbers.count,
+        amount=numbers.amount,
         day=numbers.date,
         plain=numbers.plain,
         safe_url=numbers.safe_url,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leaderboard.stages.standings import THRESHOLDS, Board, Scores, Standing
+from leaderboard.stages.standings import THRESHOLDS, Against, Board, Reference, Scores, Standing
 from leaderboard.texts.inert import cell
 
 UNSURE = "~"
@@ -53,15 +53,22 @@ def _shown(standing: Standing) -> Line:
         "rank": standing.rank if standing.rank is not None else "-",
         "entry": standing.entry,
         "deployed": f"{overall.deployed_speedup:.3f}x ({low:.3f}-{high:.3f})",
+        "vs best of PyTorch": _against_best(standing),
         "geomean (n)": f"{geomean} ({overall.geomean_n})",
     }
     for p in THRESHOLDS:
         line[f"fast@{p:g}"] = f"{overall.fast[p]:.1%}" + (UNSURE if overall.straddling[p] else "")
     line["correct"] = f"{overall.correct_rate:.1%}"
+    line["light"] = "-" if overall.light_share is None else f"{overall.light_share:.1%}"
     for level, scores in standing.levels.items():
         if level < 4:
             line[f"L{level}"] = f"{scores.deployed_speedup:.3f}x {scores.correct}/{scores.problems}"
     return {**line, "unranked": standing.unranked_because}
+
+
+def _against_best(standing: Standing) -> str:
+    best = standing.against.get("best")
+    return "-" if best is None else f"{best.deployed_speedup:.3f}x"
 
 
 def _flat(board: Board, standing: Standing) -> list[Line]:
@@ -74,11 +81,23 @@ def _flat(board: Board, standing: Standing) -> list[Line]:
         "unranked_because": standing.unranked_because,
     }
     low, high = standing.deployed_ci95
+    bounds = {"deployed_ci95_low": low, "deployed_ci95_high": high}
     parts: list[tuple[str, Scores, Line]] = [
-        ("all", standing.overall, {"deployed_ci95_low": low, "deployed_ci95_high": high})
+        ("all", standing.overall, {**_against(standing.against), **bounds}),
+        *(
+            (str(level), scores, _against(_of_level(standing, level)))
+            for level, scores in standing.levels.items()
+        ),
     ]
-    parts += [(str(level), scores, {}) for level, scores in standing.levels.items()]
     return [{**head, "level": level, **_figures(scores), **extra} for level, scores, extra in parts]
+
+
+def _of_level(standing: Standing, level: int) -> dict[Reference, Against]:
+    return {name: found[level] for name, found in standing.levels_against.items() if level in found}
+
+
+def _against(scores: Mapping[Reference, Against]) -> Line:
+    return {f"deployed_speedup_vs_{name}": item.deployed_speedup for name, item in scores.items()}
 
 
 def _figures(scores: Scores) -> Line:
@@ -93,6 +112,7 @@ def _figures(scores: Scores) -> Line:
         "geomean_n": scores.geomean_n,
         "correct_rate": scores.correct_rate,
         "compile_rate": scores.compile_rate,
+        "light_share": scores.light_share,
         "general": scores.general,
         "tried_elsewhere": scores.tried_elsewhere,
         **{f"fast@{p:g}": share for p, share in scores.fast.items()},
@@ -121,7 +141,7 @@ def _standing(standing: Standing) -> Line:
         "rank": standing.rank,
         "unranked_because": standing.unranked_because,
         "deployed_ci95": list(standing.deployed_ci95),
-        "overall": _figures(standing.overall),
+        "overall": {**_figures(standing.overall), **_against(standing.against)},
         "levels": {str(level): _figures(scores) for level, scores in standing.levels.items()},
         "failures": dict(standing.failures),
         "metadata": dict(standing.metadata),

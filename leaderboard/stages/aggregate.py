@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from kernel_evaluator.records.rows import ResultFile, Row, Status
 from kernel_evaluator.upstream.files import is_compiled
 
 from leaderboard.files.submission import Submission
+from leaderboard.light.roofline import roofs_for
+from leaderboard.stages.references import Speedups, against, factors_of
 from leaderboard.stages.standings import THRESHOLDS, Board, Scores, Standing
 
 REFERENCE_GPU = "H100"
@@ -28,10 +31,13 @@ _Problem = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """One entry on one board, scored but not ranked: rank and interval of `standing` are still to come."""
+    """One entry on one board, scored but not ranked: rank and interval of `standing` are still to come.
+
+    `speedups` holds the logarithms of the speedups that count for the rank.
+    """
 
     standing: Standing
-    gains: scores.Gains
+    speedups: Speedups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +71,7 @@ def aggregate(
 def score(result: ResultFile, submission: Submission, certificates: Mapping[str, str]) -> Scored:
     """Score one entry on one board: all of `aggregate` that needs no other entry."""
     entry = _entry(result, submission)
-    return Scored(standing=_standing(entry, certificates), gains=_gains(entry, certificates))
+    return Scored(standing=_standing(entry, certificates), speedups=_speedups(entry, certificates))
 
 
 def rank(scored: Iterable[Scored], certificates: Mapping[str, str]) -> tuple[Board, ...]:
@@ -80,13 +86,22 @@ def rank(scored: Iterable[Scored], certificates: Mapping[str, str]) -> tuple[Boa
 
 
 def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str]) -> Board:
-    gains = {item.standing.entry: item.gains for item in scored}
+    gains = {item.standing.entry: item.speedups.gains for item in scored}
     ranks = scores.shared_ranks(
-        {item.standing.entry: item.gains for item in scored if not item.standing.unranked_because}
+        {item.standing.entry: item.speedups.gains for item in scored if not item.standing.unranked_because}
     )
     intervals = scores.geomean_intervals(gains)
+    speedups = {item.standing.entry: item.speedups for item in scored}
+    factors = factors_of({name: speedups[name] for name in _baselines(scored)})
+    held = against(speedups, factors)
     standings = [
-        dataclasses.replace(standing, rank=ranks.get(standing.entry), deployed_ci95=intervals[standing.entry])
+        dataclasses.replace(
+            standing,
+            rank=ranks.get(standing.entry),
+            deployed_ci95=intervals[standing.entry],
+            against={reference: found[standing.entry][0] for reference, found in held.items()},
+            levels_against={reference: found[standing.entry][1] for reference, found in held.items()},
+        )
         for standing in (item.standing for item in scored)
     ]
     return Board(
@@ -95,7 +110,12 @@ def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str])
         sizes=scored[0].standing.result.sizes,
         standings=tuple(sorted(standings, key=_place)),
         unranked_problems=dict(certificates),
+        references=factors,
     )
+
+
+def _baselines(scored: Iterable[Scored]) -> list[str]:
+    return [item.standing.entry for item in scored if item.standing.kind == "baseline"]
 
 
 def _place(standing: Standing) -> tuple[bool, float, str]:
@@ -184,6 +204,7 @@ def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str
         tried_elsewhere=len(tried),
         pass_at_k=_pass_at_k(entry, levels, problems, certificates),
         speedup_percentiles=scores.percentiles(speedups),
+        light_share=_light_share(entry, correct),
     )
 
 
@@ -204,8 +225,24 @@ def _ranked_speedups(
     ]
 
 
-def _gains(entry: _Entry, certificates: Mapping[str, str]) -> scores.Gains:
-    return scores.log_gains(_ranked_speedups(entry, RANKED_LEVELS, certificates))
+def _speedups(entry: _Entry, certificates: Mapping[str, str]) -> Speedups:
+    problems = tuple(
+        f"{level}_{at}"
+        for level in RANKED_LEVELS
+        for at in range(1, PROBLEM_COUNTS[level] + 1)
+        if f"{level}_{at}" not in certificates
+    )
+    return Speedups.of(problems, _ranked_speedups(entry, RANKED_LEVELS, certificates))
+
+
+def _light_share(entry: _Entry, correct: Iterable[Row]) -> float | None:
+    known = roofs_for(entry.result)
+    shares = [
+        known[problem].share(row.runtime_ms.median)
+        for row in correct
+        if row.runtime_ms and (problem := f"{row.key.level}_{row.key.problem_id}") in known
+    ]
+    return statistics.median(shares) if shares else None
 
 
 def _pass_at_k(

@@ -8,10 +8,36 @@ from typing import Any, Literal
 
 from kernel_evaluator.records.rows import ResultFile
 
+from leaderboard.light.roofline import Precision, precision_of
+
 Kind = Literal["entry", "baseline"]
 
 THRESHOLDS = (1.0, 1.5, 2.0)
 """The p of the fast@p columns."""
+
+
+Reference = Literal["eager", "compile", "best"]
+
+REFERENCES: Mapping[Reference, str] = {
+    "eager": "eager PyTorch",
+    "compile": "the better of eager PyTorch and torch.compile",
+    "best": "the best of PyTorch",
+}
+"""What speedups can be held against, in words. Ranks are by the first; the others are baselines' own rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Against:
+    """Scores against one of REFERENCES, over the ranked problems of one level or of all.
+
+    A problem's speedup is that over eager PyTorch divided by the reference's own, which is 1 where it is no
+    faster. `ci95` is the interval of `deployed_speedup`; levels have none.
+    """
+
+    deployed_speedup: float
+    geomean_speedup: float | None
+    fast: Mapping[float, float]
+    ci95: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +52,8 @@ class Scores:
     `general` of the `tried_elsewhere` correct kernels hold on other shapes and strides.
     `fast` maps p to the share of all problems correct with speedup >= p (fast@p);
     `straddling` maps p to how many correct kernels have p inside their published interval.
+    `light_share` is the median over the correct kernels of the share of light speed that they reach; None
+    where no roofline is known.
     """
 
     problems: int
@@ -44,6 +72,7 @@ class Scores:
     tried_elsewhere: int
     pass_at_k: Mapping[int, float]
     speedup_percentiles: Mapping[int, float]
+    light_share: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +81,8 @@ class Standing:
 
     `unranked_because` says why there is no rank: a baseline, an incomplete evaluation. `failures` counts
     the kernels of sample 0 on ranked levels by status, with `missing` for problems without one. `result`
-    holds the rows of kernels that the submission still has.
+    holds the rows of kernels that the submission still has. `against` holds scores against other references
+    than eager PyTorch, over all ranked levels, and `levels_against` those of each level.
     """
 
     entry: str
@@ -67,6 +97,8 @@ class Standing:
     failures: Mapping[str, int]
     metadata: Mapping[str, Any]
     result: ResultFile = field(repr=False)
+    against: Mapping[Reference, Against] = field(default_factory=dict)
+    levels_against: Mapping[Reference, Mapping[int, Against]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,3 +111,10 @@ class Board:
     standings: tuple[Standing, ...]
     unranked_problems: Mapping[str, str] = field(default_factory=dict)
     """Problems that a trivial answer satisfies: `"1_23"` to the evidence in one sentence."""
+    references: Mapping[Reference, Mapping[str, float]] = field(default_factory=dict)
+    """How much faster than eager PyTorch each other reference is: to `"1_23"`, to a factor of at least 1."""
+
+    @property
+    def precision(self) -> Precision:
+        """The class of arithmetic that the board is for."""
+        return precision_of(self.name)

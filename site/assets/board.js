@@ -73,6 +73,7 @@ function row(entry, levels) {
     share(entry, "fast1", "near1"), share(entry, "fast1.5", "near1.5"), share(entry, "fast2", "near2"),
     el("td", { class: "n" }, format.percent(value(entry, "correct")),
       el("small", {}, entry[level] ? `${figure(entry, "correct")} of ${figure(entry, "problems")}` : "")),
+    el("td", { class: "n" }, format.percent(value(entry, "light"))),
     el("td", { class: "n" }, format.percent(value(entry, "general"))),
     levels.map((name) => el("td", { class: "n" }, format.speedup(value(entry, name)))),
     el("td", { class: "n date" }, el("time", { datetime: entry.date }, entry.date)),

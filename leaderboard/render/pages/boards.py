@@ -29,6 +29,7 @@ COLUMNS = (
     "problems",
     "general",
     "tried",
+    "light",
 )
 """The order of an entry's figures in the table's data; `site/assets/board.js` reads them by place."""
 
@@ -134,6 +135,7 @@ def _figures(scores: Scores) -> list[float | int | None]:
         scores.problems,
         scores.general,
         scores.tried_elsewhere,
+        numbers.rounded(scores.light_share),
     ]
 
 

@@ -16,7 +16,7 @@ from leaderboard.render.parts import charts, numbers
 from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, is_scored
 from leaderboard.render.parts.rows import kernel_rows
 from leaderboard.render.site import BoardView, Site, problem_title
-from leaderboard.stages.standings import Scores
+from leaderboard.stages.standings import Against, Scores
 
 
 def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
@@ -142,6 +142,7 @@ def standing_data(line: EntryLine) -> dict[str, Any]:
         "unranked_because": standing.unranked_because,
         "deployed_ci95": [numbers.rounded(bound) for bound in standing.deployed_ci95],
         "overall": scores_data(standing.overall),
+        "against": {reference: against_data(item) for reference, item in standing.against.items()},
         "levels": {str(level): scores_data(scores) for level, scores in sorted(standing.levels.items())},
         "failures": dict(standing.failures),
     }
@@ -162,6 +163,7 @@ def scores_data(scores: Scores) -> dict[str, Any]:
         "straddling": {f"{p:g}": number for p, number in scores.straddling.items()},
         "correct_rate": numbers.rounded(scores.correct_rate),
         "compile_rate": numbers.rounded(scores.compile_rate),
+        "light_share": numbers.rounded(scores.light_share),
         "general": scores.general,
         "tried_elsewhere": scores.tried_elsewhere,
         "pass_at_k": {str(k): numbers.rounded(share) for k, share in scores.pass_at_k.items()},
@@ -171,23 +173,37 @@ def scores_data(scores: Scores) -> dict[str, Any]:
     }
 
 
+def against_data(against: Against) -> dict[str, Any]:
+    """Give scores against another reference than eager PyTorch as JSON."""
+    return {
+        "deployed_speedup": numbers.rounded(against.deployed_speedup),
+        "deployed_ci95": _bounds(against.ci95),
+        "geomean_speedup": numbers.rounded(against.geomean_speedup),
+        "fast": {f"{p:g}": numbers.rounded(share) for p, share in against.fast.items()},
+    }
+
+
 def kernel_data(line: KernelLine, *, counted: bool) -> dict[str, Any]:
     """Give one kernel's line as JSON, without the fields that say nothing."""
-    interval = None if line.interval is None else [numbers.rounded(bound) for bound in line.interval]
     values: dict[str, Any] = {
         "key": str(line.key),
         "status": line.status.value,
         "speedup": numbers.rounded(line.speedup),
-        "speedup_ci95": interval,
+        "speedup_ci95": _bounds(line.interval),
         "runtime_ms": numbers.rounded(line.runtime_ms),
         "reference_ms": numbers.rounded(line.reference_ms),
-        "floor_share": numbers.rounded(line.floor_share),
+        "light_share": numbers.rounded(line.light_share),
+        "light_share_ci95": _bounds(line.light_interval),
         "labels": list(line.labels),
         "failure": line.message,
         "kernel_sha256": line.kernel_sha256,
         "counted": counted,
     }
     return {name: value for name, value in values.items() if value not in (None, "", [])}
+
+
+def _bounds(interval: tuple[float, float] | None) -> list[float | None] | None:
+    return None if interval is None else [numbers.rounded(bound) for bound in interval]
 
 
 def _bibtex(text: str) -> str:

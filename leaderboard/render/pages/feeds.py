@@ -115,7 +115,7 @@ def rows_csv(view: BoardView) -> str:
         "high",
         "runtime_ms",
         "reference_ms",
-        "floor_share",
+        "light_share",
         "labels",
     ]
     return _csv(chain([header], _kernel_rows(view)))
@@ -156,7 +156,7 @@ def _board_row(line: EntryLine) -> list[Any]:
 def _kernel_rows(view: BoardView) -> Iterator[list[Any]]:
     for entry, lines in view.by_entry.items():
         for line in lines:
-            times = (line.runtime_ms, line.reference_ms, line.floor_share)
+            times = (line.runtime_ms, line.reference_ms, line.light_share)
             labels = cell(" ".join(line.labels))
             yield [
                 entry,

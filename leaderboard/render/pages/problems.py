@@ -10,6 +10,7 @@ from typing import Any
 
 from kernel_evaluator.problems.problem_set import Problem
 
+from leaderboard.light.roofline import CEILINGS, Roof
 from leaderboard.render import places
 from leaderboard.render.model import Baseline
 from leaderboard.render.pages.entries import kernel_data
@@ -30,7 +31,7 @@ class Results:
     lines: list[KernelLine]
     correct: int
     baseline: Baseline
-    floor_ms: float | None
+    roof: Roof | None
     unranked_because: str
 
     @property
@@ -90,6 +91,7 @@ def write_problem(site: Site, problem: str, sources: dict[tuple[str, str], str])
         around=neighbours(site, problem),
         certified=problem in site.data.certified,
         deal=site.data.deals.get(problem),
+        ceilings=CEILINGS,
     )
     site.folder.write(f"problems/{problem}.py", item.source)
     for result in found:
@@ -118,7 +120,7 @@ def results(site: Site, view: BoardView, problem: str) -> Results:
         lines,
         sum(line.is_correct for line in lines),
         baseline,
-        site.data.floors.get(view.board.gpu, {}).get(problem) if view.board.sizes == "full" else None,
+        view.roofs.get(problem),
         view.board.unranked_problems.get(problem, ""),
     )
 
@@ -161,7 +163,7 @@ def problem_data(result: Results, item: Problem) -> dict[str, Any]:
         "problem_sha256": item.sha256,
         "eager_ms": numbers.rounded(result.baseline.eager_ms),
         "compiled_ms": numbers.rounded(result.baseline.compiled_ms),
-        "floor_ms": numbers.rounded(result.floor_ms),
+        "roofline": None if result.roof is None else roof_data(result.roof),
         "unranked_because": result.unranked_because,
         "kernels": [
             {
@@ -171,6 +173,20 @@ def problem_data(result: Results, item: Problem) -> dict[str, Any]:
             }
             for line in result.lines
         ],
+    }
+
+
+def roof_data(roof: Roof) -> dict[str, Any]:
+    """Give a problem's roofline as JSON."""
+    return {
+        "flops": roof.flops,
+        "bytes": roof.bytes_moved,
+        "light_ms": numbers.rounded(roof.light_ms),
+        "memory_ms": numbers.rounded(roof.memory_ms),
+        "compute_ms": {name: numbers.rounded(value) for name, value in roof.compute_ms.items()},
+        "bound": roof.bound,
+        "uses_tf32": roof.uses_tf32,
+        "less": roof.less,
     }
 
 

@@ -12,6 +12,7 @@ from kernel_evaluator.records.keys import RANKED_LEVELS, KernelKey
 from kernel_evaluator.records.rows import ResultFile, Row, Status
 from kernel_evaluator.scores import published_interval
 
+from leaderboard.light.roofline import Roof, roofs_for
 from leaderboard.render import places
 from leaderboard.render.parts import numbers
 from leaderboard.stages.standings import Board, Standing
@@ -31,7 +32,7 @@ STATUS_WORDS = {
 
 
 class KernelLine(NamedTuple):
-    """One kernel as tables show it; `floor_share` is the share of the hardware's limit that it reaches.
+    """One kernel as tables show it; `light_share` is the share of light speed that it reaches.
 
     A tuple, since a large board has hundreds of thousands, and processes send them to each other.
     """
@@ -44,7 +45,7 @@ class KernelLine(NamedTuple):
     interval: tuple[float, float] | None
     runtime_ms: float | None
     reference_ms: float | None
-    floor_share: float | None
+    light_share: float | None
     labels: tuple[str, ...]
     message: str
     kernel_sha256: str
@@ -58,6 +59,14 @@ class KernelLine(NamedTuple):
     def is_correct(self) -> bool:
         """Whether the kernel counts as correct."""
         return self.status is Status.CORRECT
+
+    @property
+    def light_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of `light_share`: as wide, for its size, as the published one of the speedup."""
+        if self.light_share is None or self.interval is None or not self.speedup:
+            return None
+        low, high = (self.light_share * bound / self.speedup for bound in self.interval)
+        return low, high
 
     @property
     def is_faster(self) -> bool:
@@ -99,11 +108,11 @@ def is_scored(key: KernelKey) -> bool:
     return key.sample == 0 and key.level in RANKED_LEVELS
 
 
-def kernel_line(row: Row, entry: str, floors: Mapping[str, float]) -> KernelLine:
+def kernel_line(row: Row, entry: str, roofs: Mapping[str, Roof]) -> KernelLine:
     """Give one row as tables show it."""
     key, problem = _named(row.key)
     runtime = row.runtime_ms.median if row.runtime_ms else None
-    floor = floors.get(problem)
+    roof = roofs.get(problem)
     failure = row.failure
     return KernelLine(
         key,
@@ -114,16 +123,17 @@ def kernel_line(row: Row, entry: str, floors: Mapping[str, float]) -> KernelLine
         published_interval(row.speedup_ci95),
         runtime,
         row.reference_ms.median if row.reference_ms else None,
-        floor / runtime if floor and runtime else None,
+        roof.share(runtime) if roof and runtime else None,
         row.labels,
         "" if failure is None else numbers.plain(f"{failure.name}: {failure.message}", 160),
         row.kernel_sha256,
     )
 
 
-def kernel_lines(result: ResultFile, floors: Mapping[str, float]) -> Iterator[KernelLine]:
+def kernel_lines(result: ResultFile) -> Iterator[KernelLine]:
     """Give every row of a result file as tables show it."""
-    return (kernel_line(row, result.entry, floors) for row in result.rows)
+    roofs = roofs_for(result)
+    return (kernel_line(row, result.entry, roofs) for row in result.rows)
 
 
 @cache

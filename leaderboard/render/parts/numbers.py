@@ -58,6 +58,14 @@ def count(value: int) -> str:
     return f"{value:,}".replace(",", NARROW)
 
 
+def amount(value: float, unit: str) -> str:
+    """Write a large figure with three digits and a decimal prefix: `137 GFLOP`, `4.29 TB/s`."""
+    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{_digits(value / size)}{NARROW}{prefix}{unit}"
+    return f"{_digits(value)}{NARROW}{unit}"
+
+
 def date(stamp: str) -> str:
     """Cut an ISO 8601 time to its day."""
     return stamp[:10] or NONE

@@ -41,15 +41,15 @@ def _row(line: KernelLine, title: str, problems: str, query: str) -> str:
 
 
 def _figures(line: KernelLine) -> str:
-    speedup, runtime, reference, share = line.speedup, line.runtime_ms, line.reference_ms, line.floor_share
+    speedup, runtime, reference, share = line.speedup, line.runtime_ms, line.reference_ms, line.light_share
     if not speedup:
         return f'<td class="n">{numbers.NONE}</td><td></td><td></td><td></td><td></td>'
     up = " up" if line.is_faster else ""
-    of_limit = f' data-value="{share}"' if share else ""
+    of_light = f' data-value="{share}"' if share else ""
     return (
         f'<td class="n{up}" data-value="{speedup}">{numbers.speedup(speedup)}</td>'
         f'<td class="n soft">{numbers.interval(line.interval)}</td>'
         f'<td class="n" data-value="{runtime}">{numbers.milliseconds(runtime)}</td>'
         f'<td class="n" data-value="{reference}">{numbers.milliseconds(reference)}</td>'
-        f'<td class="n"{of_limit}>{numbers.percent(share)}</td>'
+        f'<td class="n"{of_light}>{numbers.percent(share)}</td>'
     )

@@ -46,12 +46,11 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryReader:
-    """Reads one entry after another; `floors` maps a GPU to the least milliseconds of problems."""
+    """Reads one entry after another."""
 
     data: Path
     submissions: Path
     certificates: Mapping[str, str]
-    floors: Mapping[str, Mapping[str, float]]
 
     def read(self, paths: Sequence[Path]) -> list[Reading]:
         """Read an entry's results; raise StoreError for a broken file. Without a submission none counts."""
@@ -73,7 +72,7 @@ class EntryReader:
             shown=path if is_newest else earlier,
             submission_sha256=submission.sha256,
             scored=dataclasses.replace(scored, standing=dataclasses.replace(standing, result=_head(result))),
-            lines=list(kernel_lines(standing.result, self.floors.get(result.gpu, {}))),
+            lines=list(kernel_lines(standing.result)),
             evaluators=Counter(row.evaluator_sha256 for row in standing.result.rows),
         )
 

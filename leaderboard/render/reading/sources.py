@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from pathlib import Path
 
-from kernel_evaluator.machine import figures
 from kernel_evaluator.problems.deciding import SHARPNESS
-from kernel_evaluator.problems.problem_set import Problem, ProblemSet
+from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import ResultFile
@@ -79,10 +78,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     """Read everything and aggregate it; raise StoreError where a file is broken."""
     problems = tuple(ProblemSet(places.problems))
     certificates = read_certificates(places.certificates)
-    floors = {gpu: _floors(gpu, problems) for gpu in figures.gpus()}
-    reader = EntryReader(
-        data=places.data, submissions=places.submissions, certificates=certificates, floors=floors
-    )
+    reader = EntryReader(data=places.data, submissions=places.submissions, certificates=certificates)
     with without_collection():
         readings = _read_entries(reader, places.data, config.jobs)
         boards = rank((reading.scored for reading in readings), certificates)
@@ -105,7 +101,6 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         history=history,
         first_correct=first_correct,
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
-        floors=floors,
         certified=read_ranked(places.certificates),
         deals=read_deals(places.certificates.with_name(SHARPNESS.name)),
         notices=_read_notices(places.data / "notices.json"),
@@ -122,11 +117,6 @@ def _read_entries(reader: EntryReader, data: Path, jobs: int) -> list[Reading]:
         by_entry[path.stem].append(path)
     entries = spread(reader.read, list(by_entry.values()), jobs=jobs, chunk=ENTRIES_A_TASK)
     return sorted(chain.from_iterable(entries), key=lambda reading: reading.path)
-
-
-def _floors(gpu: str, problems: Iterable[Problem]) -> dict[str, float]:
-    found = {f"{p.level}_{p.problem_id}": figures.floor_ms(p.level, p.problem_id, gpu=gpu) for p in problems}
-    return {problem: floor for problem, floor in found.items() if floor}
 
 
 def _read_history(data: Path, boards: Iterable[Board]) -> tuple[History, FirstCorrect]:

@@ -15,9 +15,9 @@ from kernel_evaluator.upstream.files import RunFolder, merge_results, write_eval
 
 from leaderboard.files.store import StoreError, dump_result
 from leaderboard.runs.analyze import MEASURED_BESIDE, Question, analyze
-from leaderboard.runs.categories import category
 from leaderboard.runs.compare import compare
 from leaderboard.runs.reading import read_measured, read_times
+from leaderboard.stages.categories import category
 
 HERE = Environment(device="NVIDIA H200", gpu="H200")
 

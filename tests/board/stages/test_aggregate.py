@@ -186,6 +186,31 @@ def test_baselines_and_incomplete_entries_are_shown_last_without_a_rank():
     assert board["part"].unranked_because == "incomplete: 1 of 250 kernels wait for a verdict"
 
 
+def test_speedups_stand_against_the_best_of_pytorch_beside_eager():
+    part = {**whole(4.0), key(1, 1): FAILED}
+    board = standings(
+        ("torch-compile", whole(2.0), {"baseline": True}),
+        ("torch-compile-max-autotune", whole(3.0), {"baseline": True}),
+        ("pytorch-eager", whole(0.9), {"baseline": True}),
+        ("good", part, {}),
+        ("slow", whole(1.5), {}),
+    )
+    good, slow = board["good"].against, board["slow"].against
+    assert good["compile"].deployed_speedup == pytest.approx(2.0 ** (249 / 250))
+    assert good["best"].deployed_speedup == pytest.approx((4 / 3) ** (249 / 250))
+    assert good["best"].geomean_speedup == pytest.approx(4 / 3)
+    assert good["best"].fast == {1.0: 249 / 250, 1.5: 0.0, 2.0: 0.0}
+    assert slow["compile"].deployed_speedup == slow["best"].deployed_speedup == 1.0
+    assert slow["best"].geomean_speedup == pytest.approx(0.5)
+    assert board["torch-compile"].against["best"].deployed_speedup == 1.0
+    assert board["good"].levels_against["best"][1].deployed_speedup == pytest.approx((4 / 3) ** (99 / 100))
+    assert board["good"].rank < board["slow"].rank
+
+
+def test_a_board_without_baselines_has_eager_alone():
+    assert standings(("good", whole(1.5), {}))["good"].against == {}
+
+
 def test_a_baseline_says_what_of_it_waits():
     kernels = {**whole(1.3), key(1, 1): "# status infra_error\n"}
     (standing,) = standings(("base", kernels, {"baseline": True})).values()
