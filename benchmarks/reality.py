@@ -4,7 +4,7 @@
     python benchmarks/reality.py --work build/reality --parts report
 
 The sixty kernels lie in `kernels/reality/`. The parts: `cold` and `warm` judge them with an empty and a full
-cache of builds, `hangs` those that hang, `upstream` all of them as KernelBench does, `alone` and `beside`
+cache of builds, `hangs` those that hang, `upstream` all others as KernelBench does, `alone` and `beside`
 judge references without and with twelve builds beside. Repeat the command to continue what time stopped.
 `report` needs no device: it prints a table and writes `benchmarks/results/reality-<gpu>.json`.
 Of its `references_beside_builds`, both figures are distances of the ratio of times from 1.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -34,6 +33,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT), str(ROOT / "benchmarks")]
 
+from kernel_evaluator.building.toolchain import local_arch  # noqa: E402
 from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
 from reality_report import report, table, write  # noqa: E402
@@ -46,8 +46,6 @@ ON_A_CPU = ("library", "loops", "memory", "wrong")
 
 LIMIT_S, HANG_LIMIT_S = 180.0, 30.0
 """KernelBench's limit for a kernel, and ours for those that are known to hang."""
-
-BUILDERS = 12
 STANDING_BY = 8
 """So many kernels load and build for KernelBench's way while another has the GPU."""
 
@@ -138,8 +136,6 @@ class Work:
 def main() -> int:
     """Do what is left of the parts asked for; exit 1 where something is left."""
     options = _options()
-    if options.build:
-        return build_for_ever(options.work)
     work = Work(options)
     wanted = options.parts.split(",")
     unknown = set(wanted) - set(PARTS)
@@ -194,54 +190,34 @@ def judge_references(work: Work, part: str) -> bool:
     arguments = ["--only", ",".join(work.references)]
     if part == "alone":
         return _evaluate(work, entry, part, arguments)
-    command = [sys.executable, __file__, "--build", "--work", str(work.folder)]
+    command = [sys.executable, str(ROOT / "benchmarks" / "build_beside.py"), str(work.folder / "built.jsonl")]
     with _started(command, subprocess.PIPE) as builder:
         assert builder.stdout is not None
-        builder.stdout.readline()
-        return _evaluate(work, entry, part, arguments)
-
-
-def build_for_ever(work: Path) -> int:
-    """Compile the corpus's CUDA kernels afresh, twelve at a time; a line says that it begins."""
-    from kernel_evaluator.building.builder import Builder
-    from kernel_evaluator.problems.jobs import Job
-
-    problems = ProblemSet()
-    kernels = [k for k in corpus() if "load_inline" in k.source and k.kind != "does-not-compile"]
-    folder = work / "afresh"
-    shutil.rmtree(folder, ignore_errors=True)
-    with Builder(cache_root=folder, workers=BUILDERS) as builder:
-        for turn in itertools.count():
-            jobs = [
-                Job(
-                    key=kernel.key,
-                    source=f"{kernel.source}\n# {turn}\n",
-                    problem=problems.load(kernel.key.level, kernel.key.problem_id),
-                )
-                for kernel in kernels
-            ]
-            futures = [builder.submit(job) for job in jobs]
-            if turn == 0:
-                time.sleep(5)
-                print("building", flush=True)
-            built = [future.result().status for future in futures]
-            print(turn, len(built), file=sys.stderr, flush=True)
-    return 0
+        if builder.stdout.readline() != "building\n":
+            sys.exit("error: nothing builds beside: the process that should build has ended")
+        ended = _evaluate(work, entry, part, arguments)
+        if builder.poll() is not None:
+            sys.exit("error: the process that builds beside ended before the references were judged")
+    return ended
 
 
 def judge_upstream(work: Work) -> bool:
-    """Judge every kernel as KernelBench does, one process a kernel and one at a time on the device."""
+    """Judge kernels as KernelBench does, one process a kernel and one at a time on the device.
+
+    Those that hang are left out: each would hold the device to the limit, and no figure takes them.
+    """
     done = {line["key"] for line in work.lines("upstream")}
-    # What builds nothing goes first, so that the device has work while the others build; hangs end it.
-    left = [kernel for kernel in work.kernels if str(kernel.key) not in done]
-    left.sort(key=lambda kernel: (kernel.kind == "hangs", "load_inline" in kernel.source))
+    left = [kernel for kernel in work.kernels if str(kernel.key) not in done and kernel.kind != "hangs"]
+    # What builds nothing goes first, so that the device has work while the others build.
+    left.sort(key=lambda kernel: "load_inline" in kernel.source)
+    arch = {"TORCH_CUDA_ARCH_LIST": local_arch()}  # else each build would open the device to ask it
     with contextlib.ExitStack() as stack:
         standing: list[tuple[Kernel, subprocess.Popen[str]]] = []
         while (left or standing) and work.left_s() > 0:
             while left and len(standing) < STANDING_BY:
                 kernel = left.pop(0)
                 command = _upstream_command(work, kernel)
-                standing.append((kernel, stack.enter_context(_started(command, subprocess.PIPE))))
+                standing.append((kernel, stack.enter_context(_started(command, subprocess.PIPE, arch))))
             kernel, process = standing.pop(0)
             outcome = _upstream_outcome(process, work)
             if outcome is None:
@@ -344,7 +320,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--inputs", default="device", choices=("device", "cpu"), help="of upstream's way")
     parser.add_argument("--calls", type=int, default=100, help="timed calls of upstream's way")
     parser.add_argument("--out", type=Path, help="the report; by default benchmarks/results/reality-GPU.json")
-    parser.add_argument("--build", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 

@@ -52,6 +52,7 @@ def report(folder: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
         "upstream_inputs": sorted({line["inputs"] for line in upstream.values()}),
         "speedups": speedups(kernels),
         "references_of_kernels_cold_and_warm": distances(compared(warm, cold)),
+        "built_beside": dict(Counter(line["status"] for line in _lines(folder / "built.jsonl"))),
         "references": [{"key": key, "ratio": ratio} for key, ratio in beside.items()],
         "rows": kernels,
     }
