@@ -40,7 +40,11 @@ _log = logging.getLogger(__name__)
 
 
 class FailedBeside(ReferenceFailed):
-    """The reference did not run while a candidate was there."""
+    """The reference did not run while a candidate was there; `lacks_room` is what the stand says of that."""
+
+    def __init__(self, message: str, lacks_room: str) -> None:
+        super().__init__(message)
+        self.lacks_room = lacks_room
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +125,7 @@ class Oracle:
 
         `upcoming` is what the kernels after this one will need, in turn. Where the reference fails, all
         is tried once more with new processes; where it fails beside the candidate again and runs without it,
-        that is the candidate's doing.
+        that is the candidate's doing, unless we left it too little memory.
         """
         for _ in range(TRIES):
             try:
@@ -130,7 +134,9 @@ class Oracle:
                 error = failed
                 _log.warning("%s: %s", job.key, str(error)[:500])
         status, message = Status.INFRA_ERROR, str(error)
-        if isinstance(error, FailedBeside) and self._reference_runs(job.problem):
+        if isinstance(error, FailedBeside) and error.lacks_room:
+            message = f"{error.lacks_room}: {message}"
+        elif isinstance(error, FailedBeside) and self._reference_runs(job.problem):
             status = Status.OUT_OF_MEMORY
             message = f"with this kernel on the device the reference does not run: {message}"
         return unmeasured_row(job, status, Failure(name="ReferenceFailed", message=message[:8000]))
@@ -155,11 +161,13 @@ class Oracle:
             self._retire(process, stand.device.used_gb() or 0.0)
             return row
         except (ReferenceFailed, RunFailed, torch.cuda.OutOfMemoryError) as error:
-            self._drop_stand()
             if process is None:
+                self._drop_stand()
                 raise ReferenceFailed(str(error)) from error
             process.end()
-            raise FailedBeside(str(error)) from error
+            lacks_room = self._stand.lacks_room() if self._stand is not None else ""
+            self._drop_stand()
+            raise FailedBeside(str(error), lacks_room) from error
 
     def _reference_runs(self, problem: Problem) -> bool:
         try:

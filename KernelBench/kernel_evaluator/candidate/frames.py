@@ -40,6 +40,7 @@ class Op(IntEnum):
     BATCH = 7
     GO = 8
     DELIVER = 9
+    SPARE = 10
     WARM = 11
     TIME = 12
     CENSUS = 13

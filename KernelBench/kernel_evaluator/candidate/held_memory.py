@@ -15,13 +15,13 @@ class HeldMemory:
 
     def __init__(self, device: str) -> None:
         self._is_on_gpu = device == "cuda"
-        self._most_bytes = 0
+        self.most_bytes = 0
 
     def note(self) -> None:
         """Note the most that was held since it was asked last."""
         if self._is_on_gpu:
             with suppress(RuntimeError):  # an allocator of the candidate's own
-                self._most_bytes = max(self._most_bytes, torch.cuda.max_memory_reserved())
+                self.most_bytes = max(self.most_bytes, torch.cuda.max_memory_reserved())
                 torch.cuda.reset_peak_memory_stats()
 
     def give_back(self) -> None:
@@ -38,7 +38,7 @@ class HeldMemory:
     def forget(self) -> None:
         """Give memory back, and begin anew with another model."""
         self.pass_over()
-        self._most_bytes = 0
+        self.most_bytes = 0
 
     def take_anew(self, room: int) -> None:
         """Hold in one piece all that was ever held for a call or a batch, and `room` bytes more.
@@ -48,6 +48,6 @@ class HeldMemory:
         self.give_back()
         if self._is_on_gpu:
             with suppress(RuntimeError):  # too little of it, or an allocator of the candidate's own
-                missing = self._most_bytes - torch.cuda.memory_reserved()
+                missing = self.most_bytes - torch.cuda.memory_reserved()
                 torch.empty(max(missing, 0) + room, dtype=torch.uint8, device="cuda")
                 torch.cuda.reset_peak_memory_stats()

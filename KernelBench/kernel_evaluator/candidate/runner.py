@@ -160,17 +160,20 @@ class Runner:
         self.outputs = []
         self.buffers["inputs"].refresh()
         seed_all(seed)
-        with Poison(self.device, poison), without_tf32() if strict else nullcontext():
-            output = self._exactly(at) if exact else self._forward(at)
-            self._synchronize()
-        if exact:
-            self._held.pass_over()
-        else:
+        try:
+            with Poison(self.device, poison), without_tf32() if strict else nullcontext():
+                output = self._exactly(at) if exact else self._forward(at)
+                self._synchronize()
+        finally:
+            if exact:
+                self._held.pass_over()
+        if not exact:
             self._held.note()
         self.outputs = [output]
         leaves, structure = flatten(output)
         self.buffers["inputs"].publish()
-        return Reply(op=Op.DONE, leaves=tuple(claim(x) for x in leaves), text=structure)
+        claims = tuple(claim(x) for x in leaves)
+        return Reply(op=Op.DONE, leaves=claims, text=structure, number=float(self._held.most_bytes))
 
     def batch(self, seed: int, core: int | None, room: int | None) -> Reply:
         """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds.
@@ -220,6 +223,13 @@ class Runner:
         self._synchronize()
         arena.publish()
         return Reply(op=Op.DONE, leaves=tuple(claim(leaf) for leaf in delivered))
+
+    def spare(self, outputs: bool) -> Reply:
+        """Give cached memory back, and that of outputs too where they are no longer asked for."""
+        if outputs:
+            self.outputs = []
+        self._held.give_back()
+        return Reply(op=Op.DONE)
 
     def warm(self, compiler: bool = False) -> Reply:
         """Open the device, and the libraries that most models use, before they are needed.

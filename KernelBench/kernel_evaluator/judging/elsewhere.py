@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
+
 from kernel_evaluator import secret_draws
 from kernel_evaluator.candidate.processes import RunFailed
 from kernel_evaluator.judging import trials
@@ -24,7 +26,10 @@ _RIGHT, _REFUSED = "right", "refused"
 
 
 def look(hearing: Hearing) -> tuple[str, dict[str, str] | None]:
-    """Try a few calls; give a label, or none where nothing could be tried, and what came of each try."""
+    """Try a few calls; give a label, or none where nothing could be tried, and what came of each try.
+
+    Ends the candidate's process: it holds memory that the stand needs for its own inputs again.
+    """
     found = dict(_tries(hearing))
     outcomes = set(found.values())
     if not outcomes:
@@ -48,11 +53,12 @@ def _tries(hearing: Hearing) -> Iterator[tuple[str, str]]:
             try:
                 stand.move(side, source, hearing.left_s(), swapped=is_swapped)
                 yield name, _outcome(hearing)
-            except ReferenceFailed:
-                continue  # the problem allows no such inputs
+            except (ReferenceFailed, torch.cuda.OutOfMemoryError):
+                continue  # the problem or the device allows no such inputs
             except RunFailed as error:
                 yield name, f"died: {error.name}"
-                return
+                break
+        hearing.process.end()
 
 
 def _outcome(hearing: Hearing) -> str:

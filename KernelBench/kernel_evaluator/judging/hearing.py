@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,6 +16,7 @@ from kernel_evaluator.problems.jobs import Job
 from kernel_evaluator.records.rows import Status
 from kernel_evaluator.stand.sides import Side
 from kernel_evaluator.stand.stand import Stand
+from kernel_evaluator.timing.deals import SLOW_MS
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +45,10 @@ class Hearing:
     passed: int = 0
     worst: float = 0.0
     labels: list[str] = field(default_factory=list)
+    calls: int = 0
+    """How often the candidate's forward was called so far."""
+    pace_ms: float = 0.0
+    """Milliseconds of its quickest call in the trials, by the oracle's clock; 0 where none was made."""
     marked: float = field(default_factory=time.monotonic)
     allowed_s: float | None = None
 
@@ -54,6 +60,16 @@ class Hearing:
         """Seconds the candidate may still let us wait; the oracle's own work does not count."""
         allowed_s = self.stand.settings.timeout_s if self.allowed_s is None else self.allowed_s
         return max(allowed_s - self.process.waited_s, 0.01)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether calls take so long that there must be few of them, and timed ones count as trials."""
+        return self.stand.settings.measure and self.pace_ms >= SLOW_MS
+
+    def note_call(self, beyond_ms: float) -> None:
+        """Note a call off the clock that took so much longer than the reference's, asking and all."""
+        self.calls += 1
+        self.pace_ms = min(self.pace_ms or math.inf, self.stand.alone_ms + max(0.0, beyond_ms))
 
     def mark(self, stage: str) -> None:
         """Note for the log how long a stage took."""

@@ -96,10 +96,12 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
         deck.see("upstream")
     found = _measured(hearing, deck) if settings.measure else None
     for distribution in [name for name in names if name not in deck.seen]:
+        if hearing.is_slow and hearing.calls >= deals.MAX_SLOW_CALLS:
+            break
         trials.panel_trial(hearing, distribution)
     hearing.mark("panel")
     values: dict[str, Any] = _verdict(hearing, found) if found else {"status": Status.CORRECT}
-    if values["status"] is Status.CORRECT and "elsewhere" not in off:
+    if values["status"] is Status.CORRECT and "elsewhere" not in off and not hearing.is_slow:
         label, values["elsewhere"] = elsewhere.look(hearing)
         hearing.labels += [label] if label else []
         hearing.mark("elsewhere")
@@ -162,9 +164,16 @@ def _timed(hearing: Hearing, deck: deals.Deck) -> Measurement | None:
     """A measurement; none where the device was not free to say how late outputs come."""
     verify = _verifier(hearing, deck)
     try:
-        return deals.measure(hearing.stand, hearing.require_side(), hearing.left_s, verify, deck)
+        found = deals.measure(
+            hearing.stand, hearing.require_side(), hearing.left_s, verify, deck, hearing.pace_ms
+        )
     except timed_outputs.WorkLeft:
         return None
+    hearing.calls += sum(each.calls for each in found.rounds)
+    if hearing.is_slow:
+        looks = sum(each.look is not None for each in found.rounds)
+        hearing.passed = min(hearing.passed + looks, hearing.stand.settings.trials)
+    return found
 
 
 def _verdict(hearing: Hearing, found: Measurement) -> dict[str, Any]:
@@ -261,4 +270,8 @@ def _failures_ruled(hearing: Hearing) -> Iterator[None]:
         else:
             status = hearing.phase
         message = f"{error.message}{error.trail and chr(10) + error.trail}"
+        if status is Status.OUT_OF_MEMORY:
+            hearing.process.end()
+            if lacks_room := hearing.stand.lacks_room():
+                status, short, message = Status.INFRA_ERROR, "NoRoom", f"{lacks_room}: {message}"
         raise Ruled(status, short, message[:8000]) from error

@@ -22,6 +22,11 @@ class Buffers:
             buffers[name] = memory.create(nbytes, self._device, fallback=self.is_fallback)
         self._side.hand_over(name, REFERENCE_TIMEOUT_S)
 
+    def let_go(self, name: str, side: Side, timeout_s: float) -> None:
+        """Free the memory behind both buffers of a name, which everybody who maps them has to let go of."""
+        self.share(name, 1)
+        side.hand_over(name, timeout_s)
+
     def close(self) -> None:
         """Give all memory back."""
         for buffers in (self.reference, self.candidate):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import torch
@@ -16,6 +17,7 @@ class Device:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.is_alone: bool | None = None
+        self.total_bytes: float = torch.cuda.mem_get_info()[1] if self.is_gpu else math.inf
         self._tiny = torch.zeros(1, device=kind)
 
     @property
@@ -55,6 +57,15 @@ class Device:
     def survey(self) -> None:
         """See whether others use the device, while no kernel of ours does."""
         self.is_alone = self.falls_quiet()
+
+    def give_back(self) -> None:
+        """Let go of what the oracle's own process has cached: others have no other memory."""
+        if self.is_gpu:
+            torch.cuda.empty_cache()
+
+    def free_bytes(self) -> float:
+        """Bytes of a GPU that nobody holds; without end on a CPU."""
+        return torch.cuda.mem_get_info()[0] if self.is_gpu else math.inf
 
     def used_gb(self) -> float | None:
         """What everything on a GPU holds now, both sides and the oracle together, in GiB."""

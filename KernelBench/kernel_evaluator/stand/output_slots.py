@@ -13,6 +13,9 @@ from kernel_evaluator.stand.sides import Side
 MAX_SLOTS, SLOTS_BYTES = 16, 1 << 28
 """So many outputs may be delivered at once, and one that is larger alone."""
 
+COPIED_BYTES = 4 << 30
+"""Copies of outputs take at most so much."""
+
 
 class OutputSlots:
     """Memory for `count` outputs of `nbytes` each, with the `leaves` and `structure` of the reference's."""
@@ -36,9 +39,13 @@ class OutputSlots:
         return self._lying_in(arena, side, 0, kept=kept)
 
     def keep(self, side: Side, count: int) -> list[list[torch.Tensor]]:
-        """Copy what a side delivered last to so many slots, at once: what is written later goes unseen."""
+        """Copy what a side delivered last to so many slots, at once: what is written later goes unseen.
+
+        One that fills much of the device stays where it is: no other is taken of its batch, and what could
+        still write it would have to run on the device, where `deliver_undisturbed` waits for it.
+        """
         if count == 1:
-            kept = [self.read(side, kept=True)]
+            kept = [self.read(side, kept=self.nbytes <= COPIED_BYTES)]
         else:
             arena = side.buffers["outputs"]
             arena.refresh()

@@ -23,6 +23,7 @@ def set_up(problem: Problem, settings: Settings, reference: RunnerProcess, *, fa
         stand.fill_deal()
         if stand.alone_ms < BRIEF_MS:
             stand.note_pace(min(measure_alone(stand)))
+        stand.device.give_back()
     except (ReferenceFailed, torch.cuda.OutOfMemoryError):
         stand.close()
         raise

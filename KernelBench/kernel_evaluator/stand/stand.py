@@ -39,6 +39,12 @@ MAX_SETS = 256
 SETS_BYTES = {"cuda": 8 << 30, "cpu": 1 << 28}
 """Inputs and outputs of a deal take at most this much on each side; a deal of one call may take more."""
 
+LARGE_TIMES = 5
+"""Where so many times a call's inputs and outputs do not fit, a side keeps no memory that it does not use."""
+
+ROOM_BYTES = 8 << 30
+"""So much more than its reference needs a kernel must find free: to run out of less is no kernel's fault."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Manners:
@@ -60,7 +66,7 @@ class Stand:
         self.reference = Side(process=reference, buffers={}, trusted=True)
         self.core = LaunchCore(settings.device, self.reference)
         self.rounding = Rounding(self, compare.TOLERANCES[settings.precision])
-        self.calls, self.alone_ms = 1, 0.0
+        self.calls, self.alone_ms, self._needs_bytes = 1, 0.0, 0.0
         self._mute: set[str] = set()
         self._buffers = Buffers(self.reference, settings.device, fallback=fallback)
         try:
@@ -120,6 +126,24 @@ class Stand:
             weights.seed if seed is None else seed,
         )
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a call's inputs and outputs fill so much of the device that sides must spare memory."""
+        return LARGE_TIMES * (self.inputs.nbytes + self.outputs.nbytes) > self.device.total_bytes
+
+    def spare(self, side: Side, timeout_s: float = REFERENCE_TIMEOUT_S, *, outputs: bool = True) -> None:
+        """On a device that is nearly full, have a side give back what it does not need till its next call."""
+        if self.is_large:
+            side.ask(Op.SPARE, timeout_s, outputs=outputs)
+
+    def lacks_room(self) -> str:
+        """Say what a kernel found too little of, where that was our doing; for when its process has ended."""
+        self.device.give_back()
+        free, wanted = self.device.free_bytes(), self._needs_bytes + ROOM_BYTES
+        if free >= wanted:
+            return ""
+        return f"it was left {free / 2**30:.1f} GiB of the device, and should be {wanted / 2**30:.1f}"
+
     def note_pace(self, alone_ms: float) -> None:
         """Note how many milliseconds a call of the reference takes alone."""
         self.alone_ms = alone_ms
@@ -163,8 +187,10 @@ class Stand:
         """Run the reference on an input set; give views of its outputs, good until it runs again."""
         self.reference.buffers["inputs"].publish()
         self.device.settle()
-        self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict, exact=exact)
+        reply = self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict, exact=exact)
+        self._needs_bytes = max(self._needs_bytes, reply.number)
         self.reference.deliver([0], [self.outputs.slot(0)], REFERENCE_TIMEOUT_S)
+        self.spare(self.reference)
         return self.outputs.read(self.reference)
 
     def answer(
@@ -197,10 +223,13 @@ class Stand:
     def away(self) -> Iterator[None]:
         """Within this the stand may be moved to other inputs; later the reference has its own again."""
         own = self.source, self.inputs, self.outputs, self.rounding, self._mute
+        self.inputs.forget_all()
         try:
             yield
         finally:
+            self.inputs.forget_all()
             self.source, self.inputs, self.outputs, self.rounding, self._mute = own
+            self.device.give_back()
             self.inputs.hold(self.inputs.count)
             self.ask_reference(Op.INPUTS, sets=self.inputs.said())
             self._buffers.share("outputs", self.outputs.nbytes * self.outputs.count)
@@ -210,6 +239,10 @@ class Stand:
 
         Raises ReferenceFailed where the reference does not take them.
         """
+        self.inputs.forget_all()
+        self.device.give_back()
+        for name in ("inputs", "outputs"):
+            self._buffers.let_go(name, side, timeout_s)
         self.source, self._mute = source, set()
         self.inputs = InputSets(source.leaves, self._buffers, self.device, swapped=swapped)
         self.rounding = Rounding(self, compare.TOLERANCES[self.settings.precision])

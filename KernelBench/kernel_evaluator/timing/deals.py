@@ -7,6 +7,7 @@ for is charged where it shows.
 from __future__ import annotations
 
 import itertools
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -22,6 +23,13 @@ from kernel_evaluator.walls.sandbox import waited_seconds
 
 HALF_WIDTH = 0.005
 """Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
+
+SLOWER, SLOWER_HALF_WIDTH = 0.9, 0.015
+MUCH_SLOWER, MUCH_SLOWER_HALF_WIDTH = 0.25, 0.05
+"""So wide it may be where the speedup is below these: to know better how slow a kernel is helps nobody."""
+
+SLOW_MS, MAX_SLOW_CALLS = 250.0, 12
+"""Where a call takes so long a kernel is called no more often in all, trials and panel among them."""
 
 BUDGET_S = {"cuda": 0.5, "cpu": 2.0}
 PATIENCE_S = {"cuda": 3.0, "cpu": 2.8}
@@ -99,25 +107,38 @@ class Deck:
 
 
 def measure(
-    stand: Stand, side: Side, left_s: Callable[[], float], verify: timed_outputs.Verifier, deck: Deck
+    stand: Stand,
+    side: Side,
+    left_s: Callable[[], float],
+    verify: timed_outputs.Verifier,
+    deck: Deck,
+    pace_ms: float = 0.0,
 ) -> Measurement:
-    """Deal inputs until the interval is tight or the time is spent; `verify` raises on a wrong output."""
+    """Deal inputs until the interval is tight or the time is spent; `verify` raises on a wrong output.
+
+    `pace_ms` is what a call of the candidate took in the trials, where that is known. It decides nothing but
+    how many calls the first deal has.
+    """
     started = time.monotonic()
     waited_s = waited_seconds(stand.reference.process.pid)
     paused_s, ran_s = side.process.paused_s, side.process.ran_paused_s
-    found = _begin(stand, deck, stand.calls)
+    found = _begin(stand, deck, _calls_at(stand, pace_ms, stand.alone_ms))
     sides = secret_draws.in_any_order((stand.reference, side))
+    may_be_few = True
     while found.deals < MAX_DEALS:
-        if _is_to_place(stand, found):
+        if _is_to_place(stand, found, pace_ms):
             for each in itertools.compress(sides, WHO_IS_PLACED[found.placings % len(WHO_IS_PLACED)]):
                 with side.process.paused() if each.trusted else nullcontext():
-                    place_memory(stand, each, stand.calls if each.trusted else found.calls, left_s())
+                    calls = found.reference_calls if each.trusted else found.calls
+                    place_memory(stand, each, calls, left_s())
             found.placings += 1
         found.rounds += _deal(stand, side, left_s, verify, found, deck)
         found.deals += 1
-        if found.deals == 1:  # the more calls, the better it shows how many there should be
+        if found.deals == 1 or found.calls < stand.calls:
             calls = _calls_for(stand, found)
-            if calls >= MUCH_FASTER * found.calls:
+            is_to_be_few = may_be_few and calls <= MUCH_SLOWER * found.calls
+            may_be_few = may_be_few and calls <= found.calls  # else it could go to and fro
+            if calls >= MUCH_FASTER * found.calls or is_to_be_few:
                 found = _begin_again(stand, side, deck, calls, left_s())
         if _is_enough(stand, found, deck, time.monotonic() - started, left_s()):
             break
@@ -141,6 +162,8 @@ def hold_against_alone(stand: Stand, side: Side, found: Measurement) -> None:
     found.alone_ms = pairing.noted(stand.alone_ms)
     if suspicions.is_slowed(found, stand.device.kind):
         side.process.end()
+        if found.calls < stand.calls:
+            _refill(stand, ["upstream"] * stand.calls)
         found.alone_ms = pairing.noted(max(measure_anew(stand) for _ in range(TIMES_ALONE)))
     suspicions.judge_all(found, stand.device.kind)
 
@@ -159,7 +182,7 @@ def _time_single(stand: Stand, side: Side, calls: int, left_s: Callable[[], floa
 def _begin(stand: Stand, deck: Deck, calls: int) -> Measurement:
     _refill(stand, deck.deal(calls))
     believes = "clocks" in stand.settings.switched_off
-    return Measurement(calls=calls, reference_calls=stand.calls, believes=believes)
+    return Measurement(calls=calls, reference_calls=min(calls, stand.calls), believes=believes)
 
 
 def _begin_again(stand: Stand, side: Side, deck: Deck, calls: int, left_s: float) -> Measurement:
@@ -174,8 +197,10 @@ def _begin_again(stand: Stand, side: Side, deck: Deck, calls: int, left_s: float
     return found
 
 
-def _is_to_place(stand: Stand, found: Measurement) -> bool:
+def _is_to_place(stand: Stand, found: Measurement, pace_ms: float) -> bool:
     """Whether memory is taken anew before the next deal; on a CPU both sides keep what they have."""
+    if (found.claimed_ms if found.rounds else pace_ms) >= SLOW_MS:
+        return False  # each time it is called once to warm up
     if found.deals == 0 or not stand.device.is_gpu:
         return found.deals == 0
     is_open = found.deals < MIN_DEALS or (found.placings < MANY_PLACINGS and placement.shows(found.rounds))
@@ -185,22 +210,37 @@ def _is_to_place(stand: Stand, found: Measurement) -> bool:
 
 
 def _calls_for(stand: Stand, found: Measurement) -> int:
-    """How many calls a deal the candidate should have, by the slower of its own clock and the oracle's."""
+    """How many calls a deal the candidate should have, by the slower of its own clock and the oracle's.
+
+    Few only as long as both say that it is slow: what a clock may be off by is spread over a deal's calls.
+    """
+    reference_ms = statistics.median(r.reference_ms for r in found.rounds)
+    if found.calls < stand.calls:
+        return _calls_at(stand, min(found.claimed_ms, found.oracle_ms), reference_ms)
     candidate_ms = max(found.claimed_ms, found.oracle_ms)
-    if candidate_ms * MUCH_FASTER > found.rounds[0].reference_ms:
-        return found.calls
+    if candidate_ms * MUCH_FASTER > reference_ms:
+        return _calls_at(stand, min(found.claimed_ms, found.oracle_ms), reference_ms)
     return stand.calls_for(candidate_ms)
+
+
+def _calls_at(stand: Stand, candidate_ms: float, reference_ms: float) -> int:
+    """As many calls as fill a deal of the reference's, and of its own for a candidate that is much slower."""
+    if candidate_ms * MUCH_SLOWER <= reference_ms:
+        return stand.calls
+    return min(stand.calls, stand.calls_for(candidate_ms))
 
 
 def _is_enough(stand: Stand, found: Measurement, deck: Deck, spent_s: float, left_s: float) -> bool:
     budget_s = BUDGET_S[stand.device.kind]
     if found.deals < MIN_DEALS or len(found.rounds) < pairing.MIN_ROUNDS:
         return False
-    if left_s < OUT_OF_TIME_S or spent_s > PATIENCE_S[stand.device.kind]:
+    is_late = left_s < OUT_OF_TIME_S or spent_s > PATIENCE_S[stand.device.kind]
+    if is_late or found.claimed_ms >= SLOW_MS:
         return True
     says_nothing = min(r.candidate_ms for r in found.rounds) <= 0
-    half_width = LOOSE_HALF_WIDTH if spent_s > budget_s else HALF_WIDTH
-    found.is_tight = not says_nothing and pairing.is_tight(found.counted, half_width)
+    found.is_tight = not says_nothing and pairing.is_tight(
+        found.counted, _half_width(found, spent_s > budget_s)
+    )
     if (deck.unseen and spent_s < budget_s) or _place_is_open(found.rounds, found.placings):
         return False
     if says_nothing:
@@ -210,6 +250,16 @@ def _is_enough(stand: Stand, found: Measurement, deck: Deck, spent_s: float, lef
     if not found.rounds_wanted and found.is_stretched:
         found.rounds_wanted = DOUBTED_TIMES * len(found.rounds)
     return len(found.rounds) >= found.rounds_wanted
+
+
+def _half_width(found: Measurement, is_late: bool) -> float:
+    """How wide the interval may be, by what it can change: the more, the slower a kernel is."""
+    ratio = found.reference_ms / max(found.claimed_ms, found.oracle_ms)
+    if ratio < MUCH_SLOWER:
+        return MUCH_SLOWER_HALF_WIDTH
+    if ratio < SLOWER:
+        return SLOWER_HALF_WIDTH
+    return LOOSE_HALF_WIDTH if is_late else HALF_WIDTH
 
 
 def _place_is_open(rounds: Sequence[pairing.Round], placings: int) -> bool:
@@ -233,8 +283,10 @@ def _deal(
     look tells of another; after all as long as a distribution was not seen, or too few looks say little.
     """
     seed = secret_draws.seed()
-    count = FEW_ROUNDS if found.deals < MIN_DEALS else max(FEW_ROUNDS, min(MANY_ROUNDS, stand.calls))
-    parts = [pairing.Part(*dealt) for dealt in secret_draws.dealt(found.calls, stand.calls, count)]
+    count = (
+        FEW_ROUNDS if found.deals < MIN_DEALS else max(FEW_ROUNDS, min(MANY_ROUNDS, found.reference_calls))
+    )
+    parts = [pairing.Part(*dealt) for dealt in secret_draws.dealt(found.calls, found.reference_calls, count)]
     if found.deals % 2 == 0:
         secret_draws.shuffle(found.order)
     pair = [stand.reference if is_trusted else side for is_trusted in found.order]
@@ -257,7 +309,9 @@ def _deal(
                 stand.core.renew(side)
             with side.process.paused() if each.trusted else nullcontext():
                 spent[each.trusted] = run_timed(stand, each, order, seed, left_s(), written=part.candidate)
-            if not each.trusted:
+            if each.trusted:
+                stand.spare(each, outputs=False)
+            else:
                 claimed_ms = spent[False][1] / len(part.candidate)
                 chosen = (
                     timed_outputs.choose(stand, part, drawn, claimed_ms, deck.unseen) if is_looked_at else []
@@ -267,6 +321,7 @@ def _deal(
         if kept:
             with side.process.paused():
                 look = timed_outputs.verify(stand, part, drawn, kept, verify)
+        stand.spare(stand.reference)
         rounds.append(
             pairing.round_of(
                 part,

@@ -67,6 +67,11 @@ class Measurement:
         return statistics.median(r.candidate_ms for r in self.counted)
 
     @property
+    def reference_ms(self) -> float:
+        """The reference's milliseconds a call, by its own clock."""
+        return statistics.median(r.reference_ms for r in self.counted)
+
+    @property
     def oracle_ms(self) -> float:
         """The candidate's milliseconds a call by the oracle's clock."""
         return max(pairing.oracle_ms(self.counted), 1e-6)

@@ -15,6 +15,7 @@ import torch
 
 from kernel_evaluator import secret_draws
 from kernel_evaluator.stand.batches import deliver, deliver_undisturbed, run_batch
+from kernel_evaluator.stand.output_slots import COPIED_BYTES
 from kernel_evaluator.stand.sides import REFERENCE_TIMEOUT_S, Side
 from kernel_evaluator.stand.stand import Stand
 from kernel_evaluator.timing.pairing import Look, Part, noted
@@ -24,8 +25,6 @@ LEAST_VERIFIED, MIN_VERIFIED, MAX_VERIFIED = 2, 4, 8
 
 AT_ONCE_MS, AT_ONCE_SHARE = 0.2, 0.03
 """A delivery hides about so much work put off; as many come at once as make it such a share of all."""
-
-SNAPSHOT_BYTES = 4 << 30
 
 Verifier = Callable[[list[torch.Tensor], list[torch.Tensor], dict[str, Any]], None]
 
@@ -58,7 +57,7 @@ def choose(
     """
     if "timed_outputs" in stand.settings.switched_off:
         return []
-    affordable = max(1, SNAPSHOT_BYTES // max(stand.outputs.nbytes, 1))
+    affordable = max(1, COPIED_BYTES // max(stand.outputs.nbytes, 1))
     share = max(MIN_VERIFIED, math.ceil(VERIFIED_SHARE * len(part.reference)))
     if len(part.reference) < len(part.candidate):
         share = LEAST_VERIFIED  # each may cost a call of the reference
@@ -91,6 +90,7 @@ def collect(
                 raise InputsChanged
             stand.scramble(side)
         kept.append(Kept(sets=sets, outputs=outputs, delivery_ms=took))
+    stand.spare(side, left_s())
     return kept
 
 

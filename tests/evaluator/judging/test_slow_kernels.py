@@ -1,0 +1,73 @@
+"""Kernels that are slower than the reference: called no more often than their verdict needs."""
+
+from types import SimpleNamespace
+
+import pytest
+from evaluating import jobs_of, judge, kernel
+from kernel_evaluator.stand import stand as stands
+from kernel_evaluator.timing import deals
+from kernel_evaluator.timing.measurement import Measurement
+from kernel_evaluator.timing.pairing import Round
+
+COUNTED = "class Calls:\n    made = 0\n"
+FEW_CALLS = kernel(
+    "Calls.made += 1",
+    f"assert Calls.made <= {deals.MAX_SLOW_CALLS}, 'one call too many'",
+    f"time.sleep({1.2 * deals.SLOW_MS / 1e3})",
+    head=COUNTED,
+)
+SLOWER = kernel("time.sleep(0.004)")
+SLOW_IN_TRIALS = kernel("Calls.made += 1", "time.sleep(0.02 if Calls.made <= 6 else 0)", head=COUNTED)
+WRONG_AND_SLOW = kernel("time.sleep(0.3)", "return self.right(x) + 1")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    names = ("few calls", "slower", "slow in trials", "wrong and slow", "right")
+    sources = (FEW_CALLS, SLOWER, SLOW_IN_TRIALS, WRONG_AND_SLOW, kernel("pass"))
+    return dict(zip(names, judge(jobs_of(*sources)).values(), strict=True))
+
+
+def test_a_kernel_whose_calls_take_long_is_called_twelve_times_in_all(rows):
+    row = rows["few calls"]
+    assert (row.status, row.trials_passed, row.trials_asked, row.runtime_ms.n) == ("correct", 5, 5, 6)
+    assert all(look is not None for look in row.rounds["looks"])
+    assert row.elsewhere is None
+
+
+def test_a_much_slower_kernel_has_fewer_calls_a_deal_than_the_reference_fills(rows):
+    assert rows["slower"].status == "correct"
+    assert rows["slower"].rounds["calls_a_deal"] < rows["right"].rounds["calls_a_deal"] / 8
+    assert rows["slower"].rounds["reference_calls_a_deal"] == rows["slower"].rounds["calls_a_deal"]
+
+
+def test_a_kernel_that_is_slow_in_trials_alone_is_timed_by_as_many_calls_as_any_other(rows):
+    row = rows["slow in trials"]
+    assert row.status == "correct"
+    assert row.rounds["calls_a_deal"] > rows["right"].rounds["calls_a_deal"] / 8
+
+
+def test_a_wrong_kernel_costs_its_trials_alone(rows):
+    assert (rows["wrong and slow"].status, rows["wrong and slow"].rounds) == ("mismatch", None)
+
+
+@pytest.mark.parametrize(
+    ("speedup", "half_width"),
+    [
+        (1.5, deals.HALF_WIDTH),
+        (0.95, deals.HALF_WIDTH),
+        (0.5, deals.SLOWER_HALF_WIDTH),
+        (0.1, deals.MUCH_SLOWER_HALF_WIDTH),
+    ],
+)
+def test_an_interval_is_as_narrow_as_it_matters(speedup, half_width):
+    one = Round(reference_ms=speedup, candidate_ms=1.0, candidate_wall_ms=1.1, overhead_ms=0.1)
+    found = Measurement(calls=8, reference_calls=8, rounds=[one] * 6)
+    assert deals._half_width(found, is_late=False) == half_width
+
+
+@pytest.mark.parametrize(("free_gib", "is_ours"), [(17.9, True), (18.1, False)])
+def test_to_run_out_of_less_than_should_be_left_is_no_kernels_fault(free_gib, is_ours):
+    device = SimpleNamespace(give_back=lambda: None, free_bytes=lambda: free_gib * 2**30)
+    stand = SimpleNamespace(device=device, _needs_bytes=10 * 2**30)
+    assert bool(stands.Stand.lacks_room(stand)) == is_ours
