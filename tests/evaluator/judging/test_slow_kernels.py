@@ -16,8 +16,8 @@ FEW_CALLS = kernel(
     f"time.sleep({1.2 * deals.SLOW_MS / 1e3})",
     head=COUNTED,
 )
-SLOWER = kernel("time.sleep(0.004)")
-SLOW_IN_TRIALS = kernel("Calls.made += 1", "time.sleep(0.02 if Calls.made <= 6 else 0)", head=COUNTED)
+SLOWER = kernel("time.sleep(0.03)")
+SLOW_IN_TRIALS = kernel("Calls.made += 1", "time.sleep(0.06 if Calls.made <= 6 else 0)", head=COUNTED)
 WRONG_AND_SLOW = kernel("time.sleep(0.3)", "return self.right(x) + 1")
 
 
@@ -37,14 +37,14 @@ def test_a_kernel_whose_calls_take_long_is_called_twelve_times_in_all(rows):
 
 def test_a_much_slower_kernel_has_fewer_calls_a_deal_than_the_reference_fills(rows):
     assert rows["slower"].status == "correct"
-    assert rows["slower"].rounds["calls_a_deal"] < rows["right"].rounds["calls_a_deal"] / 8
+    assert rows["slower"].rounds["calls_a_deal"] < rows["right"].rounds["calls_a_deal"]
     assert rows["slower"].rounds["reference_calls_a_deal"] == rows["slower"].rounds["calls_a_deal"]
 
 
 def test_a_kernel_that_is_slow_in_trials_alone_is_timed_by_as_many_calls_as_any_other(rows):
     row = rows["slow in trials"]
     assert row.status == "correct"
-    assert row.rounds["calls_a_deal"] > rows["right"].rounds["calls_a_deal"] / 8
+    assert row.rounds["calls_a_deal"] >= rows["right"].rounds["calls_a_deal"]
 
 
 def test_a_wrong_kernel_costs_its_trials_alone(rows):
