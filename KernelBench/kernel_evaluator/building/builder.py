@@ -102,7 +102,7 @@ class Builder:
         self._slim_headers = slim_headers
         self._store = Store(cache_root or default_cache_root())
         self._toolchain = toolchain_sha256(self.arch)
-        self._server = BuildServer()
+        self._server = BuildServer(sorted(os.sched_getaffinity(0))[: self.workers])
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="build")
         self._slots = list(range(self.workers))
         self._lock = threading.Lock()

@@ -36,10 +36,11 @@ _ERROR_CHARACTERS = 64 * 1024
 
 
 def main() -> int:
-    """Serve requests on the socket that is standard input, until it closes."""
+    """Serve requests on the socket that is standard input, until it closes; arguments are processor cores."""
     import torch  # noqa: F401 (what every child needs, loaded once)
 
     _stand_back()
+    os.sched_setaffinity(0, set(map(int, sys.argv[1:])))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers report for themselves
     with socket.socket(fileno=os.dup(0)) as requests:
         while True:

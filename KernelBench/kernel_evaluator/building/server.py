@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -55,7 +56,9 @@ class Running:
 class BuildServer:
     """The server process, started with the first build and again should it have died."""
 
-    def __init__(self) -> None:
+    def __init__(self, cores: Sequence[int]) -> None:
+        """Keep all builds to these processor cores: whoever uses up a quota is stopped with all beside it."""
+        self._cores = cores
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
@@ -92,7 +95,7 @@ class BuildServer:
         self._requests, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "kernel_evaluator.building.child"],
+                [sys.executable, "-m", "kernel_evaluator.building.child", *map(str, self._cores)],
                 stdin=theirs.fileno(),
                 start_new_session=True,
                 env={**os.environ, **LEAN, "PYTHONPATH": os.pathsep.join(paths)},

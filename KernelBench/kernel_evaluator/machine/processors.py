@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -13,22 +14,34 @@ def available(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -
     """Give the processors that may be used at once: those of the affinity, or a quota that is smaller.
 
     A group that uses up its quota is stopped as a whole for what is left of a tenth of a second, with what is
-    timed in it. Quotas are read as version 2 of control groups has them, of this group and of all above it.
+    timed in it. Quotas are those of this group and of all above it, in either version of control groups.
     """
-    allowed = float(len(os.sched_getaffinity(0)))
-    for folder in _folders(cgroups, own):
-        with suppress(OSError, ValueError):
-            quota, period = (folder / "cpu.max").read_text("ascii").split()
-            if quota != "max":
-                allowed = min(allowed, int(quota) / int(period))
-    return allowed
+    quotas = [_quota(folder) for folder in _folders(cgroups, own)]
+    return min(float(len(os.sched_getaffinity(0))), *quotas)
+
+
+def _quota(folder: Path) -> float:
+    """The processors that a group may use; without end where it has no quota."""
+    with suppress(OSError, ValueError):
+        quota, period = (folder / "cpu.max").read_text("ascii").split()
+        return math.inf if quota == "max" else int(quota) / int(period)
+    with suppress(OSError, ValueError):
+        microseconds = int((folder / "cpu.cfs_quota_us").read_text("ascii"))
+        if microseconds > 0:
+            return microseconds / int((folder / "cpu.cfs_period_us").read_text("ascii"))
+    return math.inf
 
 
 def _folders(cgroups: Path, own: Path) -> list[Path]:
+    """The groups that bound this process: that of version 2, and that of version 1 that shares processors."""
     try:
-        lines = own.read_text("utf-8").splitlines()
+        lines = [line.split(":", 2) for line in own.read_text("utf-8").splitlines()]
     except OSError:
-        return [cgroups]
-    named = next((line[3:] for line in lines if line.startswith("0::")), "/")
-    folder = cgroups / named.lstrip("/")
-    return [each for each in (folder, *folder.parents) if each.is_relative_to(cgroups)]
+        lines = []
+    folders = [cgroups]
+    for _, controllers, named in lines:
+        if not controllers or "cpu" in controllers.split(","):
+            base = cgroups / controllers
+            folder = base / named.lstrip("/")
+            folders += [base, *(each for each in (folder, *folder.parents) if each.is_relative_to(base))]
+    return folders

@@ -301,3 +301,11 @@ def test_what_a_build_waits_for_a_processor_does_not_count_against_it(tmp_path: 
     assert limits.broken(0, 10 + waiting.seconds - 0.1, waiting.seconds, tmp_path) == ""
     assert "longer than 10 s" in limits.broken(0, 10 + waiting.seconds + 0.1, waiting.seconds, tmp_path)
     assert "longer than 10 s" in limits.broken(0, 41, 1000, tmp_path)
+
+
+def test_builds_keep_to_as_many_processor_cores_as_there_are_builds_at_once(tmp_path: Path) -> None:
+    source = (
+        HEAD + "assert len(os.sched_getaffinity(0)) == 1, os.sched_getaffinity(0)\n" + TINY.removeprefix(HEAD)
+    )
+    with Builder(cache_root=tmp_path / "cache", workers=1, arch="", timeout_s=120) as builder:
+        assert build(builder, source).status is BuildStatus.BUILT

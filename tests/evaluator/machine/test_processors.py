@@ -29,3 +29,14 @@ def test_the_smallest_quota_of_a_group_and_those_above_counts(tmp_path, quotas, 
 
 def test_without_control_groups_the_affinity_counts(tmp_path):
     assert processors.available(tmp_path / "none", tmp_path / "none") == HERE
+
+
+def test_a_quota_in_the_older_version_of_control_groups_counts_too(tmp_path):
+    folder = tmp_path / "cpu,cpuacct/docker/one"
+    folder.mkdir(parents=True)
+    (folder / "cpu.cfs_quota_us").write_text("-1")
+    (folder.parent / "cpu.cfs_quota_us").write_text("75000")
+    (folder.parent / "cpu.cfs_period_us").write_text("100000")
+    own = tmp_path / "cgroup"
+    own.write_text("7:memory:/docker/one\n3:cpu,cpuacct:/docker/one\n")
+    assert processors.available(tmp_path, own) == 0.75
