@@ -104,7 +104,7 @@ def test_a_kernel_much_faster_than_its_reference_is_timed_over_more_calls():
     rows = judge(jobs_of(counts, kernel("time.sleep(2e-4)"), problem=problem))
     assert (rows[0].status, rows[0].failure.message.splitlines()[0]) == ("runtime_error", "enough")
     assert rows[1].status == "correct"
-    assert rows[1].speedup_ci95[0] > 5
+    assert rows[1].speedup_ci95[0] > 2
 
 
 def test_a_kernel_that_only_rounds_otherwise_is_right_whenever_its_rounding_is_weighed():
@@ -307,9 +307,7 @@ def test_a_verdict_that_hangs_on_time_is_reached_again_when_nothing_builds_besid
         head=f"from torch.utils import cpp_extension\n{unbuilt}time.sleep(3)\ncpp_extension.load_inline\n"
     )
     rows = judge(jobs_of(doubtful, RIGHT, builds))
-    assert [(sample, row.status) for sample, row in rows.items()] == [
-        (1, "correct"),
-        (2, "correct"),
-        (0, "infra_error" if is_without_verdict(rows[0]) else "quarantined"),
-    ]
+    assert (rows[1].status, rows[2].status) == ("correct", "correct")
+    assert rows[0].status == ("infra_error" if is_without_verdict(rows[0]) else "quarantined")
+    assert [sample for sample in rows if sample != 1] == [2, 0]
     assert rows[0].failure.name in (BUSY_HOST, "ClocksDisagree")
