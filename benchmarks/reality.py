@@ -126,6 +126,11 @@ class Work:
         """Whether a part is whole."""
         return any(line["part"] == part and line["ended"] for line in self.lines("runs"))
 
+    def is_built(self) -> bool:
+        """Whether the builds of the kernels are in the folder, which another machine's records lack."""
+        compiled = any("load_inline" in kernel.source for kernel in self.kernels)
+        return self.has_ended("cold") and (not compiled or (self.folder / "builds").is_dir())
+
     def note_run(self, part: str, started: float, *, ended: bool) -> None:
         """Record that a part ran, from `started` by `time.time` until now."""
         self.note(
@@ -151,8 +156,8 @@ def main() -> int:
     }
     for part, do in doing.items():
         if part in wanted and not work.has_ended(part) and work.left_s() > 0:
-            if part == "warm" and not work.has_ended("cold"):
-                print("warm: waits for cold, which fills the cache")
+            if part == "warm" and not work.is_built():
+                print("warm: waits for cold, which fills the cache in the same folder")
                 continue
             started, ended = time.time(), False
             try:

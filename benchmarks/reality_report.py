@@ -185,7 +185,9 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _seconds(runs: Iterable[Mapping[str, Any]], part: str) -> float | None:
-    return sum(run["seconds"] for run in runs if run["part"] == part) or None
+    """Wall time of a part over all its runs; None until it has come to its end."""
+    mine = [run for run in runs if run["part"] == part]
+    return sum(run["seconds"] for run in mine) if any(run["ended"] for run in mine) else None
 
 
 def _statuses(kernels: Iterable[Mapping[str, Any]], kind: str) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Instance norm, a block of 256 threads an instance, with the sum of squares.
+"""Instance norm, a block of 256 threads an instance, in three passes.
 
 kind: naive-cuda
 """
@@ -11,30 +11,32 @@ cuda_source = r"""
 #include <torch/extension.h>
 #include <cuda_runtime.h>
 
+__device__ float instance_norm_total(float value) {
+    __shared__ float shared[256];
+    shared[threadIdx.x] = value;
+    __syncthreads();
+    for (int step = blockDim.x / 2; step > 0; step /= 2) {
+        if (threadIdx.x < step) shared[threadIdx.x] += shared[threadIdx.x + step];
+        __syncthreads();
+    }
+    float total = shared[0];
+    __syncthreads();
+    return total;
+}
+
 __global__ void instance_norm_kernel(const float* x, float* y, long width, float eps) {
-    __shared__ float sums[256];
-    __shared__ float squares[256];
     long row = blockIdx.x;
     const float* in = x + row * width;
     float* out = y + row * width;
-    float sum = 0.0f, square = 0.0f;
+    float sum = 0.0f;
+    for (long i = threadIdx.x; i < width; i += blockDim.x) sum += in[i];
+    float mean = instance_norm_total(sum) / width;
+    float square = 0.0f;
     for (long i = threadIdx.x; i < width; i += blockDim.x) {
-        float v = in[i];
-        sum += v;
-        square += v * v;
+        float centred = in[i] - mean;
+        square += centred * centred;
     }
-    sums[threadIdx.x] = sum;
-    squares[threadIdx.x] = square;
-    __syncthreads();
-    for (int step = blockDim.x / 2; step > 0; step /= 2) {
-        if (threadIdx.x < step) {
-            sums[threadIdx.x] += sums[threadIdx.x + step];
-            squares[threadIdx.x] += squares[threadIdx.x + step];
-        }
-        __syncthreads();
-    }
-    float mean = sums[0] / width;
-    float inverse = rsqrtf(squares[0] / width - mean * mean + eps);
+    float inverse = rsqrtf(instance_norm_total(square) / width + eps);
     for (long i = threadIdx.x; i < width; i += blockDim.x) {
         out[i] = (in[i] - mean) * inverse;
     }
