@@ -1,8 +1,8 @@
 """Compile the CUDA kernels of the corpus of reality afresh, twelve at a time, until killed.
 
-    python benchmarks/build_beside.py build/reality/built.jsonl
+    python benchmarks/build_beside.py FOLDER build/reality/built.jsonl
 
-Prints `building` once the builds run, and adds a line to the file for each that has ended.
+Builds in the folder, prints `building` once the builds run, and adds a line to the file for each that ended.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-import tempfile
 import time
 from concurrent.futures import as_completed
 from pathlib import Path
@@ -20,7 +19,7 @@ from reality import corpus
 BUILDERS = 12
 
 
-def main(record: Path) -> None:
+def main(folder: Path, record: Path) -> None:
     """Build for ever; a comment at each source's end keeps it out of the cache."""
     from kernel_evaluator.building.builder import Builder
     from kernel_evaluator.problems.jobs import Job
@@ -28,10 +27,7 @@ def main(record: Path) -> None:
 
     problems = ProblemSet()
     kernels = [k for k in corpus() if "load_inline" in k.source and k.kind != "does-not-compile"]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Builder(cache_root=Path(folder), workers=BUILDERS) as builder,
-    ):
+    with Builder(cache_root=folder, workers=BUILDERS) as builder:
         for turn in itertools.count():
             jobs = [
                 Job(
@@ -53,4 +49,4 @@ def main(record: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

@@ -22,6 +22,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ LIMIT_S, HANG_LIMIT_S = 180.0, 30.0
 STANDING_BY = 8
 """So many kernels load and build for KernelBench's way while another has the GPU."""
 
-STOP_S = 10.0
+STOP_S = 20.0
 NAMED = ("1/8", "1/11", "1/16", "1/41", "1/60", "1/75", "2/85")
 """Problems whose times builds were seen to change; every fifth of the others is taken with them."""
 
@@ -195,8 +196,13 @@ def judge_references(work: Work, part: str) -> bool:
     arguments = ["--only", ",".join(work.references)]
     if part == "alone":
         return _evaluate(work, entry, part, arguments)
-    command = [sys.executable, str(ROOT / "benchmarks" / "build_beside.py"), str(work.folder / "built.jsonl")]
-    with _started(command, subprocess.PIPE) as builder:
+    script = str(ROOT / "benchmarks" / "build_beside.py")
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as afresh,
+        _started(
+            [sys.executable, script, afresh, str(work.folder / "built.jsonl")], subprocess.PIPE
+        ) as builder,
+    ):
         assert builder.stdout is not None
         if builder.stdout.readline() != "building\n":
             sys.exit("error: nothing builds beside: the process that should build has ended")
@@ -304,7 +310,7 @@ def _started(
         yield process
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGINT)
+            process.send_signal(signal.SIGINT)  # it ends its own processes, those in groups of their own too
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_S)
         with contextlib.suppress(ProcessLookupError):
