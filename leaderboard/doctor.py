@@ -25,8 +25,8 @@ from kernel_evaluator.records.places import PROBLEM_SET
 from leaderboard.resources import CPU_DEMO, SCHEMAS, SITE
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WALLS = ("ipc", "mount", "network", "no-new-privileges", "pid", "seccomp", "uid", "uts")
-"""The walls around a candidate that `kernel_evaluator.walls.sandbox` can raise, and the pid namespace."""
+WALLS = ("ipc", "mount", "network", "no-new-privileges", "pid", "root", "seccomp", "uid", "uts")
+"""The walls around a candidate that `kernel_evaluator.walls.sandbox` can raise and try."""
 
 RESTORE = "git checkout -- KernelBench site submissions, or, outside of a checkout, install it again"
 
@@ -48,13 +48,13 @@ print(json.dumps(facts))
 _WALLS_PROBE = """
 import json, os
 from kernel_evaluator.walls import sandbox
-inside = sandbox.enter_pid_namespace()
+sandbox.enter_pid_namespace()
 child = os.fork()
 if child:
     os.waitpid(child, 0)
 else:
     walls = sandbox.confine(sandbox.Cell(uid=sandbox.FIRST_UID))
-    print(json.dumps(walls + ["pid"] * inside), flush=True)
+    print(json.dumps(walls), flush=True)
     os._exit(0)
 """
 

@@ -27,7 +27,7 @@ from kernel_evaluator.building.server import LEAN, BuildServer, Running
 from kernel_evaluator.building.store import MAX_EXTENSIONS, ForeignFile, Store
 from kernel_evaluator.building.toolchain import local_arch, toolchain_sha256
 from kernel_evaluator.labels.sources import SourceFacts, recognise
-from kernel_evaluator.machine import processors
+from kernel_evaluator.machine import main_memory, processors
 from kernel_evaluator.problems.jobs import Job
 from kernel_evaluator.records.places import PACKAGE
 from kernel_evaluator.walls import sandbox
@@ -90,13 +90,13 @@ class Builder:
 
         `arch` is a value for TORCH_CUDA_ARCH_LIST such as `9.0a`; by default that of this machine's first
         GPU, empty where there is none. `timeout_s`, `memory_gb` and `written_gb` limit one build, all its
-        processes together.
+        processes together; on a small machine `memory_gb` is less.
         """
         self.arch = local_arch() if arch is None else arch
         self.workers = workers or max(1, round(processors.available() * _WORKERS_PER_CORE))
         self._limits = BuildLimits(
             timeout_s=timeout_s,
-            memory_bytes=int(memory_gb * 2**30),
+            memory_bytes=int(main_memory.bound_gb(memory_gb, main_memory.BUILDS_SHARE, self.workers) * 2**30),
             written_bytes=int(written_gb * 2**30),
         )
         self._slim_headers = slim_headers
@@ -166,7 +166,7 @@ class Builder:
         request = {
             "work": str(work),
             "uid": uid or os.getuid(),
-            "memory_bytes": 0,
+            "scratch_bytes": min(sandbox.Limits.scratch_bytes, self._limits.memory_bytes),
             "file_bytes": 1 << 30,
             "readable": [str(path) for path in _readable()],
             "environment": _environment(),

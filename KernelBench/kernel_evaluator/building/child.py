@@ -117,10 +117,11 @@ def _confined(request: dict[str, Any]) -> int:
     sandbox.confine(
         sandbox.Cell(
             uid=request["uid"],
-            limits=sandbox.Limits(memory_bytes=request["memory_bytes"], file_bytes=request["file_bytes"]),
+            limits=sandbox.Limits(file_bytes=request["file_bytes"], scratch_bytes=request["scratch_bytes"]),
             readable=[Path(path) for path in request["readable"]],
             writable=[work],
             environment=request["environment"],
+            stands_back=True,
         )
     )
     outcome = _build(request, work)

@@ -134,7 +134,8 @@ class Zygote:
             "uid": uid,
             "device": self.home.device,
             "threads": self.home.threads,
-            "memory_bytes": self.home.memory_bytes if self.home.device == "cpu" else 0,
+            "memory_bytes": self.home.memory_bytes,
+            "address_bytes": self.home.memory_bytes if self.home.device == "cpu" else 0,
             "cache": str(cache) if cache else None,
             "readable": [str(path) for path in _readable(cache)],
             "environment": {k: v for k, v in os.environ.items() if k in _KEPT_VARIABLES},
@@ -263,7 +264,7 @@ class RunnerProcess:
         status = self.end()
         if self._memory_exceeded:
             return RunFailed(
-                "OutOfMemory", f"more than {self._zygote.home.memory_bytes / 2**30:.0f} GiB of host memory"
+                "OutOfMemory", f"more than {self._zygote.home.memory_bytes / 2**30:.1f} GiB of host memory"
             )
         if status == _KILLED:
             return RunFailed("OutOfMemory", "the system ended the process, as it does where memory runs out")

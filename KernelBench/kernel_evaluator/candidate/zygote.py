@@ -136,11 +136,12 @@ def _fork(request: dict[str, Any], fds: list[int], control_fd: int) -> tuple[int
 def _keep(request: dict[str, Any], fds: list[int], write_end: int) -> None:
     os.setsid()
     sandbox.die_with_parent()
-    walls = ["pid"] if request["confine"] and sandbox.enter_pid_namespace() else []
+    if request["confine"]:
+        sandbox.enter_pid_namespace()
     runner = os.fork()
     if runner == 0:
         os.close(write_end)
-        _become_runner(request, fds, walls)
+        _become_runner(request, fds)
         os._exit(0)
     os.write(write_end, b"%d\n" % runner)
     os.close(write_end)
@@ -151,7 +152,7 @@ def _keep(request: dict[str, Any], fds: list[int], write_end: int) -> None:
     os._exit(code if code >= 0 else 128 - code)
 
 
-def _become_runner(request: dict[str, Any], fds: list[int], walls: list[str]) -> None:
+def _become_runner(request: dict[str, Any], fds: list[int]) -> None:
     import torch
 
     from kernel_evaluator.building import extensions
@@ -167,14 +168,18 @@ def _become_runner(request: dict[str, Any], fds: list[int], walls: list[str]) ->
     os.close(null)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     cache = Path(request["cache"]) if request["cache"] else None
+    walls: list[str] = []
     if request["confine"]:
         cell = sandbox.Cell(
             uid=request["uid"],
-            limits=sandbox.Limits(memory_bytes=request["memory_bytes"]),
+            limits=sandbox.Limits(
+                memory_bytes=request["address_bytes"],
+                scratch_bytes=min(sandbox.Limits.scratch_bytes, request["memory_bytes"]),
+            ),
             readable=[Path(path) for path in request["readable"]],
             environment=request["environment"],
         )
-        walls += sandbox.confine(cell)
+        walls = sandbox.confine(cell)
     sys.stderr.write(f"walls: {' '.join(walls)}\n")
     sys.stderr.flush()
     torch.set_num_threads(request["threads"])

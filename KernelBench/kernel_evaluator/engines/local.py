@@ -16,12 +16,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernel_evaluator.building.builder import Builder, BuildStatus, Built
+from kernel_evaluator.machine import main_memory
 from kernel_evaluator.machine.devices import visible_devices
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.oracle_process import environment_from_json, job_to_json
@@ -61,6 +62,8 @@ class LocalEngine:
         if isinstance(jobs, Sequence) and any(needs_transformers(job.problem) for job in jobs):
             require("level4", "level 4")
         devices = self._devices(settings)
+        memory_gb = main_memory.bound_gb(settings.memory_gb, main_memory.JUDGED_SHARE, len(devices))
+        settings = replace(settings, memory_gb=memory_gb)
         work = _Work()
         verdicts: queue.Queue[Verdict | BaseException | None] = queue.Queue()
         with Builder(cache_root=self._cache, timeout_s=settings.build_timeout_s) as builder:

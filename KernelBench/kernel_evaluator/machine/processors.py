@@ -7,16 +7,16 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-_CGROUPS = Path("/sys/fs/cgroup")
+CGROUPS, OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
-def available(cgroups: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> float:
+def available(cgroups: Path = CGROUPS, own: Path = OWN_GROUP) -> float:
     """Give the processors that may be used at once: those of the affinity, or a quota that is smaller.
 
     A group that uses up its quota is stopped as a whole for what is left of a tenth of a second, with what is
     timed in it. Quotas are those of this group and of all above it, in either version of control groups.
     """
-    quotas = [_quota(folder) for folder in _folders(cgroups, own)]
+    quotas = [_quota(folder) for folder in group_folders("cpu", cgroups, own)]
     return min(float(len(os.sched_getaffinity(0))), *quotas)
 
 
@@ -32,15 +32,15 @@ def _quota(folder: Path) -> float:
     return math.inf
 
 
-def _folders(cgroups: Path, own: Path) -> list[Path]:
-    """The groups that bound this process: that of version 2, and that of version 1 that shares processors."""
+def group_folders(controller: str, cgroups: Path, own: Path) -> list[Path]:
+    """The groups that bound this process: that of version 2, and that of version 1 with a controller."""
     try:
         lines = [line.split(":", 2) for line in own.read_text("utf-8").splitlines()]
     except OSError:
         lines = []
     folders = [cgroups]
     for _, controllers, named in lines:
-        if not controllers or "cpu" in controllers.split(","):
+        if not controllers or controller in controllers.split(","):
             base = cgroups / controllers
             folder = base / named.lstrip("/")
             folders += [base, *(each for each in (folder, *folder.parents) if each.is_relative_to(base))]

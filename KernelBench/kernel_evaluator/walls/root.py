@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "sys")
@@ -25,21 +26,35 @@ _SYS_PIVOT_ROOT, _MNT_DETACH = 155, 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def enter(readable: Sequence[Path], writable: Sequence[Path], scratch_bytes: int) -> bool:
+@dataclass(frozen=True, kw_only=True)
+class Folders:
+    """What is to be seen beside the system's folders, and what can be written.
+
+    `readable` and `writable` are there by their own paths, whatever lies above. Temporary folders hold
+    `scratch_bytes` together.
+    """
+
+    readable: Sequence[Path]
+    writable: Sequence[Path]
+    scratch_bytes: int
+    proc_is_read_only: bool = False
+
+
+def enter(folders: Folders) -> bool:
     """Put the calling process, in a mount namespace of its own, into such a root; False if that is refused.
 
-    `readable` and `writable` are folders that are there as well, by their own paths, whatever lies above.
     Where it is refused, nothing has changed that the process could see.
     """
     base = Path("/tmp")  # noqa: S108 (only covered, in this mount namespace)
-    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
-    kept = {path: os.open(path, os.O_PATH) for path in _sources(readable, writable)}
+    kept = {path: os.open(path, os.O_PATH) for path in _sources(folders.readable, folders.writable)}
     links = {name: Path("/", name).readlink() for name in SYSTEM if Path("/", name).is_symlink()}
     here = Path.cwd()
     try:
-        _mount("tmpfs", str(base), "tmpfs", _MS_NOSUID, f"mode=755,size={scratch_bytes}")
+        _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+        _mount("tmpfs", str(base), "tmpfs", _MS_NOSUID, f"mode=755,size={folders.scratch_bytes}")
         try:
-            _furnish(base, kept, links, set(writable))
+            _furnish(base, kept, links, set(folders.writable))
+            _mount_proc(base / "proc", folders)
             os.chdir(base)
             _turn()
         except OSError:
@@ -53,6 +68,42 @@ def enter(readable: Sequence[Path], writable: Sequence[Path], scratch_bytes: int
         for descriptor in kept.values():
             os.close(descriptor)
     return True
+
+
+def cover(folders: Folders) -> None:
+    """Where there can be no other root: give fresh temporary folders, and keep the folders named.
+
+    Raises OSError where a mount is refused.
+    """
+    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+    temporary = {Path("/", name) for name in SCRATCH}
+    shown = [path for path in folders.readable if path.is_dir() and path not in temporary]
+    kept = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (*folders.writable, *shown)}
+    try:
+        blockers = {blocker for path in kept if (blocker := closed_ancestor(path)) is not None}
+        fresh = temporary | blockers
+        for folder in sorted(each for each in fresh if each.is_dir()):
+            mode = "mode=755,size=1m" if folder in blockers else f"mode=1777,size={folders.scratch_bytes}"
+            _mount("tmpfs", str(folder), "tmpfs", _MS_NOSUID | _MS_NODEV, mode)
+        for path, descriptor in kept.items():
+            if any(path.is_relative_to(folder) for folder in fresh):
+                path.mkdir(parents=True, exist_ok=True)
+                _mount(f"/proc/self/fd/{descriptor}", str(path), None, _MS_BIND | _MS_REC)
+            if not any(other.is_relative_to(path) for other in folders.writable):
+                _mount(str(path), str(path), None, _MS_BIND | _MS_REC)
+                _mount("none", str(path), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY)
+    finally:
+        for descriptor in kept.values():
+            os.close(descriptor)
+    _mount_proc(Path("/proc"), folders)
+
+
+def closed_ancestor(path: Path) -> Path | None:
+    """The first folder on the way to `path` that others may not pass."""
+    for folder in [*reversed(path.parents), path]:
+        if not folder.stat().st_mode & 0o001:
+            return folder if folder != path else None
+    return None
 
 
 def _sources(readable: Sequence[Path], writable: Sequence[Path]) -> list[Path]:
@@ -98,7 +149,11 @@ def _furnish(base: Path, kept: dict[Path, int], links: dict[str, Path], writable
     for name, opened_as in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         (base / "dev" / name).symlink_to(f"/proc/self/{opened_as}")
     (base / "proc").mkdir()
-    _mount("proc", str(base / "proc"), "proc", _MS_NOSUID | _MS_NODEV)
+
+
+def _mount_proc(target: Path, folders: Folders) -> None:
+    flags = _MS_RDONLY if folders.proc_is_read_only else 0
+    _mount("proc", str(target), "proc", _MS_NOSUID | _MS_NODEV | flags)
 
 
 def _turn() -> None:

@@ -14,25 +14,31 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from kernel_evaluator.walls import root, syscalls
+from kernel_evaluator.walls import probes, root, syscalls
 
 FIRST_UID = 1 << 20
 """Candidates run as uids from here on, drawn at random: evaluations side by side never share one."""
 
 UIDS = 1 << 29
 
-_CLONE_FLAGS = {"mount": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "network": 0x40000000}
+_NAMESPACES = {
+    "mount": ("mnt", 0x00020000),
+    "uts": ("uts", 0x04000000),
+    "ipc": ("ipc", 0x08000000),
+    "network": ("net", 0x40000000),
+}
 _CLONE_NEWPID = 0x20000000
 _CLONE_NEWUSER = 0x10000000
-_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
-_MS_NOSUID, _MS_NODEV = 2, 4
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
 _DIES_FIRST = "1000"
 _BLOCK_BYTES = 512
 _STOP_TRIES, _NOTHING_NEW = 200, 3
 _CPUCLOCK_SCHED = 2
+_NEW_SHARE = ("setsid",)
+"""Linux shares processors among sessions. What a process has is set by a file in /proc, too."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -53,7 +59,8 @@ class Cell:
     """Where and as whom untrusted code runs.
 
     `workspace` becomes its home: private and writable. `readable` are folders that it must be able to read
-    (the interpreter, the packages, a build cache); `writable` folders keep what it writes there.
+    (the interpreter, the packages, a build cache); `writable` folders keep what it writes there. What
+    `stands_back` cannot raise its share of the processors again.
     """
 
     uid: int
@@ -61,6 +68,7 @@ class Cell:
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
     environment: Mapping[str, str] | None = None
+    stands_back: bool = False
 
 
 def _private_folders(home: Path) -> dict[str, str]:
@@ -96,36 +104,71 @@ def enter_pid_namespace() -> bool:
 def confine(cell: Cell) -> list[str]:
     """Raise every wall around the calling process, for good; give the names of the walls that stand.
 
-    Call it in a freshly forked child, before any untrusted code runs.
+    Call it in a freshly forked child, before any untrusted code runs. A wall stands where what it forbids was
+    tried and did not work.
     """
-    walls = [name for name, flag in _CLONE_FLAGS.items() if _libc.unshare(flag) == 0]
-    home = Path("/tmp") / f"cell-{os.getpid()}"  # noqa: S108 (the mount namespace makes it private)
-    _die_first()
-    if "mount" in walls:
-        if root.enter(cell.readable, cell.writable, cell.limits.scratch_bytes):
-            walls.append("root")
-        else:
-            _private_mounts(cell)
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _set_limits(cell.limits)
-    if os.geteuid() == 0 and (unreadable := _unreadable(cell.readable)) == []:
-        os.chown(home, cell.uid, cell.uid)
-        os.setgroups([])
-        os.setresgid(cell.uid, cell.uid, cell.uid)
-        os.setresuid(cell.uid, cell.uid, cell.uid)
-        walls.append("uid")
-    elif os.geteuid() == 0:
-        sys.stderr.write(f"the candidate keeps its uid: {unreadable[0]} is not readable to others\n")
-    die_with_parent()
-    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
-        walls.append("no-new-privileges")
-    if syscalls.refuse():
-        walls.append("seccomp")
+    with probes.before() as before:
+        raised = ["pid"] if os.getpid() == 1 else []
+        raised += [wall for wall, (name, flag) in _NAMESPACES.items() if _enter_namespace(name, flag)]
+        home = Path("/tmp") / f"cell-{os.getpid()}"  # noqa: S108 (the mount namespace makes it private)
+        _die_first()
+        if "mount" in raised:
+            raised += _change_root(cell)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _set_limits(cell.limits)
+        raised += _change_uid(cell, home)
+        die_with_parent()
+        if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
+            raised.append("no-new-privileges")
+        reaches_out = probes.reaches_out()
+        if syscalls.refuse(_NEW_SHARE if cell.stands_back else ()):
+            raised.append("seccomp")
+        standing = probes.standing(raised, before, cell.uid, (*cell.readable, *cell.writable))
+        if reaches_out:
+            standing.discard("network")
     os.chdir(home)
     os.environ.clear()
     os.environ.update({**(cell.environment or {}), **_private_folders(home)})
     os.environ["USER"] = "candidate"  # the uid has no name, and torch's compiler asks for one
-    return sorted(walls)
+    return sorted(standing)
+
+
+def _enter_namespace(name: str, flag: int) -> bool:
+    """Whether the process is in a namespace of its own now. Some machines say so and leave it where it was.
+
+    What is mounted there would be mounted for the whole machine.
+    """
+    was = probes.namespace(name)
+    return _libc.unshare(flag) == 0 and probes.namespace(name) not in (None, was)
+
+
+def _change_root(cell: Cell) -> list[str]:
+    folders = root.Folders(
+        readable=cell.readable,
+        writable=cell.writable,
+        scratch_bytes=cell.limits.scratch_bytes,
+        proc_is_read_only=cell.stands_back,
+    )
+    if root.enter(folders):
+        return ["root"]
+    try:
+        root.cover(folders)
+    except OSError as error:  # what was covered so far stays so, and the probes see the rest
+        sys.stderr.write(f"no mount at {error.filename}: {error.strerror}\n")
+    return []
+
+
+def _change_uid(cell: Cell, home: Path) -> list[str]:
+    if os.geteuid() != 0:
+        return []
+    if unreadable := _unreadable(cell.readable):
+        sys.stderr.write(f"the candidate keeps its uid: {unreadable[0]} is not readable to others\n")
+        return []
+    os.chown(home, cell.uid, cell.uid)
+    os.setgroups([])
+    os.setresgid(cell.uid, cell.uid, cell.uid)
+    os.setresuid(cell.uid, cell.uid, cell.uid)
+    return ["uid"]
 
 
 def become_subreaper() -> None:
@@ -264,44 +307,8 @@ def _set_limits(limits: Limits) -> None:
         resource.setrlimit(which, (allowed, allowed))
 
 
-def _private_mounts(cell: Cell) -> None:
-    """Where there can be no other root: give fresh temporary folders, and keep the folders named."""
-    _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
-    temporary = {Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")}  # noqa: S108
-    readable = [path for path in cell.readable if path.is_dir() and path not in temporary]
-    kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY), True) for path in cell.writable]
-    kept += [(path, os.open(path, os.O_PATH | os.O_DIRECTORY), False) for path in readable]
-    blockers = {blocker for path, _, _ in kept if (blocker := _closed_ancestor(path)) is not None}
-    fresh = temporary | blockers
-    for folder in sorted(fresh):
-        if folder.is_dir():
-            mode = b"mode=1777,size=8g" if folder not in blockers else b"mode=755,size=1m"
-            _libc.mount(b"tmpfs", bytes(folder), b"tmpfs", _MS_NOSUID | _MS_NODEV, mode)
-    for path, descriptor, writable in kept:
-        if any(path.is_relative_to(folder) for folder in fresh):
-            path.mkdir(parents=True, exist_ok=True)
-            _bind(f"/proc/self/fd/{descriptor}", path)
-        if not writable and not any(other.is_relative_to(path) for other in cell.writable):
-            _bind(str(path), path)
-            _libc.mount(b"none", bytes(path), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY, None)
-        os.close(descriptor)
-    _libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV, None)
-
-
-def _bind(source: str, target: Path) -> None:
-    _libc.mount(source.encode(), bytes(target), None, _MS_BIND | _MS_REC, None)
-
-
-def _closed_ancestor(path: Path) -> Path | None:
-    """The first folder on the way to `path` that others may not pass."""
-    for folder in [*reversed(path.parents), path]:
-        if not folder.stat().st_mode & 0o001:
-            return folder if folder != path else None
-    return None
-
-
 def _unreadable(paths: Sequence[Path]) -> list[Path]:
-    return [path for path in paths if path.exists() and _closed_ancestor(path) is not None]
+    return [path for path in paths if path.exists() and root.closed_ancestor(path) is not None]
 
 
 def _children(pid: int) -> list[int]:
@@ -309,7 +316,26 @@ def _children(pid: int) -> list[int]:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
         return [int(child) for task in tasks for child in (task / "children").read_text().split()]
     except OSError:
-        return []
+        return [] if _lists_children() else _sought_children(pid)
+
+
+@cache
+def _lists_children() -> bool:
+    """Whether /proc names children; some kernels are built without."""
+    return Path("/proc/thread-self/children").exists()
+
+
+def _sought_children(pid: int) -> list[int]:
+    """Children as every process on the machine names its parent; slower than a list of them."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            if (
+                entry.name.isdigit()
+                and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid
+            ):
+                found.append(int(entry.name))
+    return found
 
 
 def _uid_of(entry: Path) -> int | None:

@@ -21,13 +21,15 @@ sys.path[:] = {path!r}
 from pathlib import Path
 from kernel_evaluator.walls import sandbox
 
-spaces = sandbox.enter_pid_namespace()
+sandbox.enter_pid_namespace()
+{room}
 child = os.fork()
 if child == 0:
     uid = sandbox.FIRST_UID + 4242
     cell = sandbox.Cell(uid=uid, limits=sandbox.Limits(processes=64, file_bytes=1 << 20), readable={readable!r},
-                        writable={writable!r}, environment={{"PATH": os.environ["PATH"]}})
-    walls = sandbox.confine(cell) + (["pid"] if spaces else [])
+                        writable={writable!r}, environment={{"PATH": os.environ["PATH"]}}, stands_back={stands_back!r})
+    {pretence}
+    walls = sandbox.confine(cell)
     def attempt(what):
         try:
             return {{"value": what()}}
@@ -44,13 +46,16 @@ os.waitpid(child, 0)
 def ask(tmp_path):
     """Give what an expression is inside a cell, or the name of its OSError; skip where a wall is missing."""
 
-    def run(attempt, *needed, readable=(), writable=()):
+    def run(attempt, *needed, readable=(), writable=(), stands_back=False, room="", pretence="pass"):
         read_end, write_end = os.pipe()
         code = PROBE.format(
             path=[str(Path(p).resolve()) for p in sys.path],
             readable=[*readable],
             writable=[*writable],
             attempt=attempt,
+            stands_back=stands_back,
+            room=room,
+            pretence=pretence,
             out=write_end,
         ).replace("PosixPath", "Path")
         ended = subprocess.run(
@@ -206,12 +211,25 @@ def test_counting_and_killing_what_is_gone_is_no_error():
     sandbox.kill_all([ended.pid])
 
 
-WRITABLE = """[folder for folder, below, _ in os.walk('/', onerror=None)
-    if not folder.startswith(('/proc', '/sys')) and os.access(folder, os.W_OK) and (below, True)[1]]"""
+WRITABLE = """(lambda tried: [(tried.append(1), folder)[1] for folder, below, _ in os.walk('/')
+    if not folder.startswith(('/proc/1/', '/proc/self/', '/proc/thread-self/'))
+    and (os.access(folder, os.W_OK) or not isinstance(attempt(lambda: os.mkfifo(folder + '/probe')).get('error'), str))])([])"""
 
 
 def test_nothing_can_be_written_but_its_own_folders(ask):
+    """The whole tree is walked; in each folder something is made."""
     assert sorted(ask(WRITABLE, "root", "uid")) == ["/dev/shm", "/tmp", "/tmp/cell-1", "/var/tmp"]
+
+
+FILES = """[path for folder, _, files in os.walk('/') for path in (os.path.join(folder, name) for name in files)
+    if not path.startswith(('/proc/1/', '/dev/', '/tmp/')) and not os.path.islink(path) and os.access(path, os.W_OK)]"""
+
+HARMLESS = ("/proc/pressure/", "/proc/sys/kernel/ns_last_pid")
+"""What Linux lets everybody open for writing: to be told of scarcity, and what is the namespace's own."""
+
+
+def test_no_file_of_the_machine_can_be_written(ask):
+    assert [path for path in ask(FILES, "root", "uid") if not path.startswith(HARMLESS)] == []
 
 
 def test_only_what_a_kernel_needs_is_there(ask):
@@ -238,6 +256,62 @@ def test_a_socket_of_the_host_cannot_be_reached(ask):
     assert reached == "FileNotFoundError"
 
 
+OWN_ROOM = """
+libc = ctypes.CDLL(None, use_errno=True)
+was = os.stat("/proc/self/ns/mnt").st_ino
+if libc.unshare(0x4C020000) != 0 or os.stat("/proc/self/ns/mnt").st_ino == was:
+    sys.exit("no room of its own to lie in")
+for arguments in ((b"none", b"/", None, 16384 | 1 << 18, None), (b"none", b"/tmp", b"tmpfs", 0, None)):
+    if libc.mount(*arguments) != 0:
+        sys.exit("no mounts of its own to lie about")
+"""
+"""A wall that only seems to stand is raised in namespaces made for the test: this machine must not notice."""
+
+LIES = {
+    "unshare that does nothing": (
+        "sandbox._libc = __import__('types').SimpleNamespace(unshare=lambda flag: 0, prctl=sandbox._libc.prctl)",
+        {"ipc", "mount", "network", "root", "uts"},
+    ),
+    "mounts that do nothing": ("sandbox.root._mount = lambda *_: None", {"mount", "root"}),
+    "a filter that does nothing": ("sandbox.syscalls.refuse = lambda without: True", {"seccomp"}),
+    "a uid that stays": ("os.setresuid = lambda *_: None", {"uid"}),
+    "a network that stays": ("sandbox.probes.reaches_out = lambda: True", {"network"}),
+    "rights that can be gained": (
+        "sandbox._libc = __import__('types').SimpleNamespace(unshare=sandbox._libc.unshare, prctl=lambda *_: 0)",
+        {"no-new-privileges"},
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_wall_that_the_machine_only_says_to_raise_does_not_count(ask, lie):
+    pretence, fallen = LIES[lie]
+    everything = set(ask("walls", *fallen, room=OWN_ROOM))
+    assert everything - set(ask("walls", room=OWN_ROOM, pretence=pretence)) >= fallen
+
+
+def test_the_share_of_who_stands_back_cannot_be_raised(ask):
+    share = "open('/proc/self/autogroup', 'w').write('0')"
+    assert ask("os.setsid() > 0", "seccomp", stands_back=True) == "PermissionError"
+    assert ask(share, "mount", stands_back=True) in ("OSError", "FileNotFoundError")
+
+
+def test_children_are_found_where_the_machine_does_not_list_them(monkeypatch):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", "import subprocess; subprocess.run(['sleep', '60'])"], start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while len(listed := sandbox.descendants(parent.pid)) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        monkeypatch.setattr(sandbox, "_children", sandbox._sought_children)
+        assert sandbox.descendants(parent.pid) == listed
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)
+        parent.wait()
+
+
 REFUSED_CALLS = {
     "a user namespace by clone": "libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0)",
     "clone3": "libc.syscall(435, 0, 0)",
@@ -252,6 +326,14 @@ REFUSED_CALLS = {
     "a descriptor that continues": "libc.fcntl(0, 10, 18)",
     "a parent's death that continues": "libc.prctl(1, 18, 0, 0, 0)",
     "a message queue": "libc.syscall(240, b'q', 0o102, 0o600, 0)",
+    "events of the processor": "libc.syscall(298, 0, 0, -1, -1, 0)",
+    "keys": "libc.syscall(250, 0, -3, 1)",
+    "the machine's log": "libc.syscall(103, 3, 0, 0)",
+    "pages moved from one process to another": "libc.syscall(278, 1, 0, 0, 0)",
+    "typing into a terminal": "libc.ioctl(0, 0x5412, b'x')",
+    "pasting into a terminal": "libc.ioctl(0, 0x541C, b'x')",
+    "settings of the network": "libc.ioctl(0, 0x8914, 0)",
+    "a call that no kernel has yet": "libc.syscall(5000)",
 }
 
 
@@ -266,6 +348,14 @@ def test_what_libraries_use_is_not_refused(ask):
     assert ask("os.memfd_create('x') > 0", "seccomp")
     assert ask("__import__('threading').Thread(target=int).start()", "seccomp") is None
     assert ask("ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)", "seccomp") == 0
+    assert ask("__import__('fcntl').ioctl(os.pipe()[0], 0x541B, bytes(4)) == bytes(4)", "seccomp")
+
+
+def test_calls_that_are_not_allowed_say_so_as_libraries_expect_it(ask):
+    errors = "[(lambda libc: (libc.syscall(n, 0, 0, 0, 0, 0, 0), ctypes.get_errno())[1])(ctypes.CDLL(None, use_errno=True)) for n in (435, 425, 9999, 310, 0x40000001)]"
+    assert ask(errors, "seccomp") == [38, 38, 38, 1, 1]
+    requests = "[(lambda libc: (libc.ioctl(0, n, 0), ctypes.get_errno())[1])(ctypes.CDLL(None, use_errno=True)) for n in (0x8914, 0x5412)]"
+    assert ask(requests, "seccomp") == [25, 25]
 
 
 def test_it_is_the_first_to_die_where_memory_runs_out(ask):
