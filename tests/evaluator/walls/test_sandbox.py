@@ -13,7 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
-from kernel_evaluator.walls import sandbox
+from kernel_evaluator.walls import sandbox, syscalls
+
+ROOT = Path(__file__).resolve().parents[3]
+TRIED = {"mount", "sethostname", "shmget", "add_key", "process_vm_readv", "io_uring_setup"}
+"""What the process itself calls to see that it is refused."""
 
 PROBE = """
 import ctypes, json, os, resource, signal, socket, subprocess, sys
@@ -388,3 +392,13 @@ def test_its_temporary_folders_are_one_and_can_be_weighed(ask):
     written = "Path('/dev/shm/held').write_bytes(b'x' * (1 << 20))"
     free = "os.statvfs('/tmp').f_bfree"
     assert ask(f"(lambda before: ({written}, before - {free})[1])({free})", "root") >= (1 << 20) / 4096
+
+
+def test_every_call_of_the_honest_corpus_is_allowed_but_one_that_libraries_do_without():
+    """As `benchmarks/system_calls.py` recorded it, with compilers and torch's own compiler."""
+    recorded = json.loads((ROOT / "benchmarks/results/system-calls-cpu.json").read_text())
+    assert set(recorded["verdicts"]) == {"correct"}
+    assert len(recorded["calls"]) > 80
+    assert {name for name in recorded["calls"] if name not in syscalls.NUMBERS} - TRIED == {"clone3"}
+    assert "clone3 ENOSYS" in recorded["not_allowed"]
+    assert not [name for name in recorded["not_allowed"] if "went through" in name]
