@@ -10,7 +10,7 @@ RUNTIME := $(VENV)/.runtime
 DEVELOPMENT := $(VENV)/.development
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 LOCKED := --constraint requirements.lock --build-constraint requirements.lock
-EXTRAS := evaluate,generate,github,inspect,level4,litellm,modal,plots,serve
+EXTRAS := evaluate,export,generate,github,inspect,level4,litellm,modal,plots,ray,serve
 FORMATTED := leaderboard KernelBench/kernel_evaluator scripts tests
 
 export OMP_NUM_THREADS ?= 1
@@ -86,5 +86,5 @@ $(RUNTIME): pyproject.toml requirements.lock
 	@touch $@
 
 $(DEVELOPMENT): $(RUNTIME)
-	$(PIP) install $(LOCKED) --editable ".[evaluate,github,modal,plots,serve]" --group test --group lint
+	$(PIP) install $(LOCKED) --editable ".[evaluate,github,modal,plots,ray,serve]" --group test --group lint
 	@touch $@

@@ -25,4 +25,4 @@ class MoodyEngine(FakeEngine):
 
 
 if __name__ == "__main__":
-    main(lambda request: MoodyEngine())
+    main(lambda request, device: MoodyEngine())

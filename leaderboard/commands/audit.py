@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from leaderboard.files.submission import Submission
     from leaderboard.runs.audit import Finding
+    from leaderboard.stages.evaluate import Place
 
 _Result = Annotated[Path, typer.Argument(help="Result file under data/results/.")]
 _Entry = Annotated[Path | None, typer.Option("--submission", help="Its submission; by its entry's name.")]
@@ -42,6 +43,7 @@ def audit_command(
     submission: _Entry = None,
     keys: Annotated[str, typer.Option(help="These kernels, separated by commas.")] = "",
     top: Annotated[int, typer.Option(help="Else all in quarantine and so many of the fastest.")] = 10,
+    engine: Annotated[str, typer.Option(help="Where kernels run: local or ray.")] = "local",
     device: _Device = Device.AUTO,
     out: Annotated[Path | None, typer.Option(help="Write what was found as JSON.")] = None,
 ) -> None:
@@ -58,10 +60,8 @@ def audit_command(
     from leaderboard.stages.evaluate import EvaluationError, load_problems
 
     require("evaluate", "kbl audit")
-    from kernel_evaluator.engines.local import LocalEngine
-
     try:
-        recorded, entry, settings = _recorded(result, submission, device)
+        recorded, entry, settings, place = _recorded(result, submission, device, engine)
         chosen = [KernelKey.parse(key) for key in keys.split(",")] if keys else choose(recorded, top)
         _require_rows(recorded, chosen)
         jobs = jobs_for(chosen, entry.kernels, load_problems(_problem_set(), chosen, recorded.sizes))
@@ -71,7 +71,7 @@ def audit_command(
         _write(out, findings)  # what cannot be written is better known before than after
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
         raise _failed(error) from error
-    for finding in audit(recorded, jobs, LocalEngine(), settings):
+    for finding in audit(recorded, jobs, place.engine, settings):
         findings.append(finding)
         say(f"{finding.before.key}: {finding.differs or 'holds'}")
         _write(out, findings)
@@ -107,7 +107,7 @@ def replay_command(
     from kernel_evaluator.replay import replay
 
     try:
-        recorded, entry, settings = _recorded(result, submission, device)
+        recorded, entry, settings, _ = _recorded(result, submission, device)
         wanted = KernelKey.parse(key)
         _require_rows(recorded, [wanted])
         problems = load_problems(_problem_set(), [wanted], recorded.sizes)
@@ -286,7 +286,9 @@ def _source(device: str) -> dict[str, str]:
     }
 
 
-def _recorded(path: Path, submission: Path | None, device: Device) -> tuple[ResultFile, Submission, Settings]:
+def _recorded(
+    path: Path, submission: Path | None, device: Device, engine: str = "local"
+) -> tuple[ResultFile, Submission, Settings, Place]:
     from kernel_evaluator.problems.jobs import Settings
 
     from leaderboard.files.store import read_result
@@ -297,14 +299,14 @@ def _recorded(path: Path, submission: Path | None, device: Device) -> tuple[Resu
     entry = load(submission or Path("submissions") / f"{result.entry}.json")
     if entry.entry != result.entry:
         raise ValueError(f"--submission must be {result.entry!r}, whose result this is, got {entry.entry!r}")
-    chosen = chosen_device(device.value)
-    gpu = open_place("local", chosen, gpus=None).gpu
-    if gpu != result.gpu:
+    chosen = chosen_device(device.value, engine)
+    place = open_place(engine, chosen, gpus=None)
+    if place.gpu != result.gpu:
         raise ValueError(
-            f"the result is of {result.gpu}, and {chosen} is {gpu} here: run this on a {result.gpu}"
+            f"the result is of {result.gpu}, and {chosen} is {place.gpu} here: run this on a {result.gpu}"
         )
     settings = Settings(device=chosen, sizes=result.sizes, profile=result.profile, profile_launches=True)
-    return result, entry, settings
+    return result, entry, settings, place
 
 
 def _require_rows(result: ResultFile, keys: Iterable[Any]) -> None:

@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
 def evaluate_command(  # noqa: PLR0913  # one option a choice
     paths: Annotated[list[Path], typer.Argument(help="Submission files.")],
     *,
-    engine: Annotated[str, typer.Option(help="Where kernels run: local or modal.")] = "local",
+    engine: Annotated[str, typer.Option(help="Where kernels run: local, modal or ray.")] = "local",
     device: Annotated[Device, typer.Option(help="What they run on.")] = Device.AUTO,
     sizes: Annotated[SizeChoice, typer.Option(help="Sizes of the problems.")] = SizeChoice.AUTO,
     profile: Annotated[ProfileChoice, typer.Option(help="Whose rules.")] = ProfileChoice.RANKED,

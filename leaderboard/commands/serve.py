@@ -42,7 +42,6 @@ def serve_command(  # noqa: PLR0913  # one option a choice
         bool, typer.Option("--own-problems", help="Take problems' sources: their code runs unconfined.")
     ] = False,
     engine: Annotated[str, typer.Option(help="Where kernels run: local, or ray for a cluster.")] = "local",
-    address: Annotated[str, typer.Option(help="With --engine ray: the cluster's address.")] = "auto",
 ) -> None:
     """Judge kernels over HTTP. The API key is the variable KBL_API_KEY; docs are at /docs.
 
@@ -72,12 +71,12 @@ def serve_command(  # noqa: PLR0913  # one option a choice
         chosen = chosen_device(device.value, engine, indices)
         settings = ServerSettings(
             device=chosen,
-            devices=devices_of(engine, chosen, indices, address),
+            devices=devices_of(engine, chosen, indices),
             problem_set=ProblemSet(problems or PROBLEM_SET),
             keyring=keyring_of(api_key, keys, own_problems=own_problems),
             memory=memory if memory_gb else None,
             memory_bytes=int(memory_gb * 2**30),
-            place=place_of(engine, chosen, address),
+            place=place_of(engine, chosen),
             max_queued=max_queued,
             max_kept=max_kept,
             max_timeout_s=max_timeout,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from kernel_evaluator.machine.extras import require
 
 from leaderboard.serve.workers import Device
 from leaderboard.stages.evaluate import EvaluationError, visible_gpus
 
 
-def devices_of(engine: str, device: str, gpus: Sequence[int] | None, address: str) -> list[Device]:
+def devices_of(engine: str, device: str, gpus: Sequence[int] | None) -> list[Device]:
     """List the places to judge; raise EvaluationError where there is none."""
     if engine == "ray":
-        return [Device(name="ray", engine="ray", address=address)]
+        require("ray", "the engine ray")
+        return [Device(name="ray", engine="ray")]
     if engine != "local":
         raise EvaluationError(f"--engine must be local or ray, got {engine!r}")
     if device == "cpu":
@@ -24,14 +28,15 @@ def devices_of(engine: str, device: str, gpus: Sequence[int] | None, address: st
     return [Device(name=f"gpu{index}", gpus=(index,)) for index in gpus or there]
 
 
-def place_of(engine: str, device: str, address: str) -> str:
-    """Name what runs kernels: the device's model, and torch's version. A cluster is named by its address."""
+def place_of(engine: str, device: str) -> str:
+    """Name what runs kernels: the device's model and torch's version; of a cluster what it is asked for."""
     try:
         torch = version("torch")
     except PackageNotFoundError:
         torch = ""
     models = sorted(set(visible_gpus())) if device == "cuda" and engine == "local" else [device]
-    return " ".join([engine, address if engine == "ray" else _processor(), *models, torch])
+    where = os.environ.get("KERNELBENCH_RAY_GPU", "") if engine == "ray" else _processor()
+    return " ".join([engine, where, *models, torch])
 
 
 def _processor() -> str:

@@ -25,11 +25,15 @@ class Streaming(Protocol):
         ...
 
 
-MakeEngine = Callable[[dict[str, Any]], Streaming]
+MakeEngine = Callable[[dict[str, Any], str], Streaming]
 
 
-def engine_of(request: dict[str, Any]) -> Streaming:
+def engine_of(request: dict[str, Any], device: str) -> Streaming:
     """Make the engine that a request names: this machine's, or a cluster's."""
+    if request["engine"] == "ray":
+        from kernel_evaluator.engines.ray.engine import open_engine
+
+        return open_engine(device)[0]
     from kernel_evaluator.engines.local import LocalEngine  # loads what judging needs
 
     return LocalEngine(gpus=request["gpus"])
@@ -45,7 +49,7 @@ def main(make_engine: MakeEngine = engine_of) -> None:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         first = json.loads(sys.stdin.readline())
         jobs, settings = read_request(first["batch"])
-        for verdict in make_engine(first).run(_stream(jobs, sys.stdin), settings):
+        for verdict in make_engine(first, settings.device).run(_stream(jobs, sys.stdin), settings):
             out.write(pack_answer(Answer(verdicts=(verdict,))) + "\n")
             out.flush()
 

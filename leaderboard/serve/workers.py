@@ -47,13 +47,11 @@ class Device:
     name: str
     gpus: tuple[int, ...] | None = None
     engine: str = "local"
-    address: str = ""
-    """Where the engine's cluster is."""
 
     @property
     def place(self) -> dict[str, Any]:
         """What a worker is told of it."""
-        return {"gpus": self.gpus, "engine": self.engine, "address": self.address}
+        return {"gpus": self.gpus, "engine": self.engine}
 
 
 class Workers:

@@ -228,9 +228,23 @@ def _modal(
     return Place(engine=ModalEngine(progress=progress, max_usd=cap), gpu="H100")
 
 
+def _ray(device: str, gpus: Sequence[int] | None, progress: Progress | None, _: float | None) -> Place:
+    require("ray", "the engine ray")
+    from kernel_evaluator.engines.ray.engine import ClusterError, open_engine
+
+    if gpus is not None:
+        raise EvaluationError("the engine ray finds the cluster's GPUs; leave --gpus out (docs/cluster.md)")
+    try:
+        engine, gpu = open_engine(device, progress)
+    except ClusterError as error:
+        raise EvaluationError(str(error)) from error
+    return Place(engine=engine, gpu=gpu)
+
+
 ENGINES: dict[str, Callable[[str, Sequence[int] | None, Progress | None, float | None], Place]] = {
     "local": _local,
     "modal": _modal,
+    "ray": _ray,
 }
 """The engines by name: each takes a device (`cuda` or `cpu`), GPU indices, a callback, a cap in dollars."""
 

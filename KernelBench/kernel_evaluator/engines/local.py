@@ -46,9 +46,15 @@ class LocalEngine:
     """Judge on this machine's devices. `gpus` are device indices; all of them by default."""
 
     def __init__(
-        self, gpus: Sequence[int] | None = None, progress: Progress | None = None, cache: Path | None = None
+        self,
+        gpus: Sequence[int] | None = None,
+        progress: Progress | None = None,
+        cache: Path | None = None,
+        held: Sequence[int] = (),
     ) -> None:
+        """Choose devices and the cache of builds; oracles keep the descriptors `held` open, such as locks."""
         self._gpus = gpus
+        self._held = held
         self._progress = progress or (lambda event, facts: None)
         self._cache = cache
 
@@ -68,7 +74,7 @@ class LocalEngine:
         verdicts: queue.Queue[Verdict | BaseException | None] = queue.Queue()
         with Builder(cache_root=self._cache, timeout_s=settings.build_timeout_s) as builder:
             attendants = [
-                _Attendant(device, cores, work, settings)
+                _Attendant(device, cores, work, settings, self._held)
                 for device, cores in zip(devices, _shares(len(devices)), strict=True)
             ]
             threads = [
@@ -122,7 +128,7 @@ class LocalEngine:
             return
         built = future.result()
         if built.status is BuildStatus.FAILED:
-            verdicts.put(_build_failure(job, built))
+            verdicts.put(build_failure(job, built))
             work.expect(-1)
         else:
             self._progress("built", {"key": str(job.key), "cpu_seconds": built.cpu_seconds})
@@ -206,7 +212,9 @@ class _Work:
 class OracleProcess:
     """An oracle on one device, spoken to in lines of JSON."""
 
-    def __init__(self, device: str, settings: Settings, cores: Sequence[int] = ()) -> None:
+    def __init__(
+        self, device: str, settings: Settings, cores: Sequence[int] = (), held: Sequence[int] = ()
+    ) -> None:
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         if device:
@@ -216,6 +224,7 @@ class OracleProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
+            pass_fds=held,
             start_new_session=True,  # a terminal's Ctrl-C is ours to act on
         )
         if cores:
@@ -291,8 +300,11 @@ class _Attendant:
     busy host kept from being judged is tried once more at the end.
     """
 
-    def __init__(self, device: str, cores: Sequence[int], work: _Work, settings: Settings) -> None:
+    def __init__(
+        self, device: str, cores: Sequence[int], work: _Work, settings: Settings, held: Sequence[int]
+    ) -> None:
         self._device, self._cores, self._work, self._settings = device, cores, work, settings
+        self._held_open = held
         self._oracle: OracleProcess | None = None
         self._held: deque[tuple[Job, Path | None]] = deque()
         self._lost: set[str] = set()
@@ -355,7 +367,7 @@ class _Attendant:
 
     def _ready_oracle(self) -> OracleProcess:
         if self._oracle is None:
-            self._oracle = OracleProcess(self._device, self._settings, self._cores)
+            self._oracle = OracleProcess(self._device, self._settings, self._cores, self._held_open)
             for each in self._held:
                 self._send(each)
         return self._oracle
@@ -405,7 +417,8 @@ def _verdict(job: Job, answer: dict[str, Any] | None) -> Verdict:
     return Verdict(row=unmeasured_row(job, Status.INFRA_ERROR, failure), environment=_no_device())
 
 
-def _build_failure(job: Job, built: Built) -> Verdict:
+def build_failure(job: Job, built: Built) -> Verdict:
+    """The verdict on a kernel that does not compile: it needs no device."""
     message = built.message or "the extension does not compile"
     failure = Failure(name="BuildFailed", message=message, log=built.log)
     return Verdict(row=unmeasured_row(job, Status.COMPILE_ERROR, failure), environment=_no_device())

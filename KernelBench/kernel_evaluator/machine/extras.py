@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "evaluate": ("torch", "ninja"),
+    "export": ("pyarrow",),
     "generate": ("httpx",),
     "github": ("github",),
     "inspect": ("inspect_ai",),
@@ -14,6 +15,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "litellm": ("httpx", "litellm", "openai"),
     "modal": ("modal",),
     "plots": ("matplotlib",),
+    "ray": ("ray",),
     "serve": ("fastapi", "httpx", "prometheus_client", "uvicorn"),
 }
 """The modules without which an extra's work cannot begin."""

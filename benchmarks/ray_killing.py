@@ -1,0 +1,116 @@
+"""Judges kernels on a Ray cluster of this host while its nodes are killed, and compares with `local`.
+
+    python benchmarks/ray_killing.py --kernels 200 --kills 10    (into benchmarks/results/ray_killing.json)
+
+Every node is real `ray` processes. A kill takes a node's agent with SIGKILL, every other time with all that
+it started; another node joins for it. Fails where a verdict is missing, comes twice or differs, and where a
+process or anything in shared memory is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from kernel_evaluator.engines.local import LocalEngine
+from kernel_evaluator.engines.ray.engine import RayEngine
+from kernel_evaluator.engines.ray.nodes import Board
+from kernel_evaluator.problems.jobs import Job, Settings
+from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+from ray_cluster import machines  # noqa: E402  # it lies beside the tests
+
+RESULTS = Path(__file__).parent / "results" / "ray_killing.json"
+PROBLEMS = ((1, 19), (1, 21), (1, 25), (1, 30), (1, 88), (2, 40), (2, 63))
+
+
+def main() -> int:
+    """Run both engines, write what came of it; give 0 where all held."""
+    options = _options()
+    jobs = _jobs(options.kernels)
+    settings = Settings(device="cpu", sizes="reduced", measure=False, trials=2)
+    dice = random.Random(options.seed)
+    kills = sorted(dice.sample(range(3, options.kernels - 3), options.kills))
+    started = time.monotonic()
+    verdicts: list[tuple[str, str]] = []
+    left = ""
+    try:
+        with machines(nodes=3) as there:
+            for verdict in RayEngine(Board(gpu="CPU")).run(jobs, settings):
+                verdicts.append((str(verdict.row.key), verdict.row.status.value))
+                if len(verdicts) in kills:
+                    there.kill(dice.choice(there.nodes), with_workers=len(verdicts) % 2 == 0)
+                    there.nodes.append(there.add())
+                    print(f"{len(verdicts)} judged, a node killed", file=sys.stderr)
+    except AssertionError as error:
+        left = str(error)
+    seconds = time.monotonic() - started
+    local = {str(each.row.key): each.row.status.value for each in LocalEngine().run(jobs, settings)}
+    differing = sorted(key for key, status in verdicts if local[key] != status)
+    figures = {
+        "kernels": len(jobs),
+        "kills": len(kills),
+        "killed_after": kills,
+        "verdicts": len(verdicts),
+        "twice": len(verdicts) - len(dict(verdicts)),
+        "missing": sorted(set(local) - set(dict(verdicts))),
+        "differing": differing,
+        "statuses": dict(Counter(status for _, status in verdicts)),
+        "left_behind": left,
+        "seconds": round(seconds, 1),
+        "local_seconds": round(time.monotonic() - started - seconds, 1),
+        "cores": os.cpu_count(),
+        "load_average": [round(load, 1) for load in os.getloadavg()],
+        "evaluator_version": EVALUATOR_VERSION,
+        "evaluator_sha256": evaluator_sha256(),
+    }
+    options.out.write_text(json.dumps(figures, indent=2) + "\n")
+    print(json.dumps(figures, indent=2))
+    whole = len(verdicts) == len(local) == len(jobs) and not figures["twice"]
+    return 0 if whole and not differing and not left else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kernels", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=32)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    return parser.parse_args()
+
+
+def _jobs(count: int) -> list[Job]:
+    """The problems' own modules as kernels, in turns right, wrong, failing, and not Python."""
+    sizes = read_sizes()
+    jobs = []
+    for number in range(count):
+        level, problem_id = PROBLEMS[number % len(PROBLEMS)]
+        problem = ProblemSet().load(level, problem_id).reduced(sizes)
+        right = re.sub(r"\bModel\b", "ModelNew", problem.sized_source)
+        kind = number // len(PROBLEMS) % 4
+        source = {
+            0: right,
+            1: right + "\nModelNew.forward, _f = lambda self, *x: _f(self, *x) * 1.5, ModelNew.forward\n",
+            2: right + "\ndef _fail(self, *x):\n    raise ValueError('no')\nModelNew.forward = _fail\n",
+            3: "class ModelNew(" if number % 2 else right,
+        }[kind]
+        key = KernelKey(level, problem_id, number // len(PROBLEMS))
+        jobs.append(Job(key=key, source=f"{source}\n# {number}\n", problem=problem))
+    return jobs
+
+
+if __name__ == "__main__":
+    sys.exit(main())
