@@ -16,7 +16,7 @@ from kernel_evaluator.problems.jobs import Job
 from kernel_evaluator.records.rows import Status
 from kernel_evaluator.stand.sides import Side
 from kernel_evaluator.stand.stand import Stand
-from kernel_evaluator.timing.deals import SLOW_MS
+from kernel_evaluator.timing.deals import is_slow
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Hearing:
     @property
     def is_slow(self) -> bool:
         """Whether calls take so long that there must be few of them, and timed ones count as trials."""
-        return self.stand.settings.measure and self.pace_ms >= SLOW_MS
+        return self.stand.settings.measure and is_slow(self.pace_ms, self.stand.alone_ms)
 
     def note_call(self, beyond_ms: float) -> None:
         """Note a call off the clock that took so much longer than the reference's, asking and all."""

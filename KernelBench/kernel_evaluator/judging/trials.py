@@ -190,8 +190,9 @@ def check_values(
             if not is_kept:
                 # To weigh rounding the reference runs again, and gives other outputs in their place.
                 expected, is_kept = [tensor.clone() for tensor in expected], True
-            for seed in (None, facts["seed"]):
-                allowance = stand.rounding.allowances(distribution, seed)[at]
+            for seed, exact in ((None, False), (facts["seed"], False), (facts["seed"], True)):
+                allowed = stand.rounding.allowances(distribution, seed, near=result.index, exact=exact)
+                allowance = allowed[at]
                 says_something = allowance is not None
                 if not says_something:
                     break

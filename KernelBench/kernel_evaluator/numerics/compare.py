@@ -29,6 +29,7 @@ MAGNITUDES = 256
 
 _BESIDE = 4
 _SAMPLE = 1 << 14
+_AROUND = 1 << 12
 _CHUNK = 1 << 26
 _PIECE = 1 << 28
 
@@ -124,13 +125,19 @@ def errors(expected: torch.Tensor, found: torch.Tensor, tolerance: Tolerance) ->
     return _float_error(expected.float(), found.float(), tolerance)
 
 
-def sample(tensor: torch.Tensor, most: int) -> torch.Tensor:
-    """Some elements of a tensor, `most` at most, the same each time on a device, at no regular distance."""
+def sample(tensor: torch.Tensor, most: int, near: int | None = None) -> torch.Tensor:
+    """Some elements of a tensor, `most` at most, the same each time on a device, at no regular distance.
+
+    And those beside the flat index `near`, where one is given. A view where that is all.
+    """
     flat = tensor.reshape(-1)
     if flat.numel() <= most:
         return flat
     drawn = torch.Generator(flat.device).manual_seed(flat.numel())
-    return flat[torch.randint(flat.numel(), (most,), generator=drawn, device=flat.device)]
+    chosen = flat[torch.randint(flat.numel(), (most,), generator=drawn, device=flat.device)]
+    if near is None:
+        return chosen
+    return torch.cat([chosen, flat[max(0, near - _AROUND) : near + _AROUND]])
 
 
 def rounding_by_magnitude(expected: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:

@@ -52,7 +52,7 @@ def _sizes(problem: Problem) -> dict[str, int]:
 
 
 def _odd_below(size: int) -> int:
-    return secret_draws.one(range(max(1, size // 2), size)) | 1 if size > 2 else 1
+    return secret_draws.one(range(max(1, size // 4), max(2, size // 2))) | 1 if size > 2 else 1
 
 
 def _with(problem: Problem, sizes: dict[str, int]) -> Problem:

@@ -5,13 +5,17 @@ Runs the reference alone; no candidate takes part.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Protocol
 
 import torch
 
 from kernel_evaluator import secret_draws
+from kernel_evaluator.numerics import compare
 from kernel_evaluator.numerics.allowances import Allowance, moved_by, together, widest
 from kernel_evaluator.stand.sides import ReferenceFailed
+
+_SAMPLE = 1 << 22
 
 
 class Answering(Protocol):
@@ -38,27 +42,34 @@ class Rounding:
         """Begin anew: the reference has other weights."""
         self._most = {}
 
-    def allowances(self, distribution: str, seed: int | None = None) -> list[Allowance]:
+    def allowances(
+        self, distribution: str, seed: int | None = None, *, near: int | None = None, exact: bool = False
+    ) -> list[Allowance]:
         """For each output what rounding allows a kernel; the most seen is kept.
 
         Measured once on inputs of its own, and again on the very inputs of `seed`: where a few elements
-        decide, others may say little of them.
+        decide, others may say little of them. Of a large output a sample is looked at, and what is `near` a
+        flat index. Float64 (`exact`) takes some GPUs a hundred times as long.
         """
         if seed is not None or distribution not in self._most:
-            found = self._measure(distribution, secret_draws.seed() if seed is None else seed)
+            found = self._measure(distribution, secret_draws.seed() if seed is None else seed, near, exact)
             known = self._most.get(distribution, found)
             self._most[distribution] = [widest(both) for both in zip(found, known, strict=True)]
             self.times_weighed += 1
         return self._most[distribution]
 
-    def _measure(self, distribution: str, seed: int) -> list[Allowance]:
-        """Three probes: the same inputs without TF32, in float64, and moved by about an ulp."""
-        run = self._reference.answer
-        expected = [tensor.clone() for tensor in run(distribution, seed)]
-        strict = moved_by(expected, run(distribution, seed, strict=True), self._base)
-        try:
-            exact = moved_by(expected, run(distribution, seed, exact=True), self._base)
-        except ReferenceFailed:
-            exact = strict
-        nudged = moved_by(expected, run(distribution, seed, nudge=True), self._base)
-        return together(strict, nudged, exact)
+    def _measure(self, distribution: str, seed: int, near: int | None, exact: bool) -> list[Allowance]:
+        """Probes of the same inputs: without TF32, moved by about an ulp, and in float64 if that is asked."""
+
+        def run(**how: bool) -> list[torch.Tensor]:
+            outputs = self._reference.answer(distribution, seed, **how)
+            return [compare.sample(output, _SAMPLE, near) for output in outputs]
+
+        expected = [tensor.clone() for tensor in run()]
+        strict = moved_by(expected, run(strict=True), self._base)
+        widened = strict
+        if exact:
+            with suppress(ReferenceFailed):
+                widened = moved_by(expected, run(exact=True), self._base)
+        nudged = moved_by(expected, run(nudge=True), self._base)
+        return together(strict, nudged, widened)

@@ -28,13 +28,19 @@ SLOWER, SLOWER_HALF_WIDTH = 0.9, 0.015
 MUCH_SLOWER, MUCH_SLOWER_HALF_WIDTH = 0.25, 0.05
 """So wide it may be where the speedup is below these: to know better how slow a kernel is helps nobody."""
 
-SLOW_MS, MAX_SLOW_CALLS = 250.0, 12
-"""Where a call takes so long a kernel is called no more often in all, trials and panel among them."""
+SLOW_MS, SLOW_BESIDE_MS, MAX_SLOW_CALLS = 250.0, 50.0, 12
+"""Where a call takes so long a kernel is called no more often in all, trials and panel among them.
+
+Beside a reference that is much faster the second says so.
+"""
 
 BUDGET_S = {"cuda": 0.5, "cpu": 2.0}
-PATIENCE_S = {"cuda": 3.0, "cpu": 2.8}
+PATIENCE_S, OPEN_TIMES = {"cuda": 1.5, "cpu": 2.8}, 2
 LOOSE_HALF_WIDTH = 0.007
-"""After the budget this is good enough; what is looser still may take as long as patience lasts."""
+"""After the budget this is good enough; what is looser still may take as long as patience lasts.
+
+So many times as long where memory's place decides, or a clock is in doubt.
+"""
 
 MIN_DEALS, MAX_DEALS = 4, 200
 DEALS_AT_FIRST, DEALS_A_PLACING = 2, 8
@@ -199,7 +205,7 @@ def _begin_again(stand: Stand, side: Side, deck: Deck, calls: int, left_s: float
 
 def _is_to_place(stand: Stand, found: Measurement, pace_ms: float) -> bool:
     """Whether memory is taken anew before the next deal; on a CPU both sides keep what they have."""
-    if (found.claimed_ms if found.rounds else pace_ms) >= SLOW_MS:
+    if is_slow(found.claimed_ms if found.rounds else pace_ms, stand.alone_ms):
         return False  # each time it is called once to warm up
     if found.deals == 0 or not stand.device.is_gpu:
         return found.deals == 0
@@ -234,14 +240,17 @@ def _is_enough(stand: Stand, found: Measurement, deck: Deck, spent_s: float, lef
     budget_s = BUDGET_S[stand.device.kind]
     if found.deals < MIN_DEALS or len(found.rounds) < pairing.MIN_ROUNDS:
         return False
-    is_late = left_s < OUT_OF_TIME_S or spent_s > PATIENCE_S[stand.device.kind]
-    if is_late or found.claimed_ms >= SLOW_MS:
+    is_place_open = _place_is_open(found.rounds, found.placings)
+    times = OPEN_TIMES if is_place_open or found.is_stretched else 1
+    patience_s = times * PATIENCE_S[stand.device.kind]
+    is_late = left_s < OUT_OF_TIME_S or spent_s > patience_s
+    if is_late or is_slow(found.claimed_ms, found.reference_ms):
         return True
     says_nothing = min(r.candidate_ms for r in found.rounds) <= 0
     found.is_tight = not says_nothing and pairing.is_tight(
         found.counted, _half_width(found, spent_s > budget_s)
     )
-    if (deck.unseen and spent_s < budget_s) or _place_is_open(found.rounds, found.placings):
+    if (deck.unseen and spent_s < budget_s) or is_place_open:
         return False
     if says_nothing:
         return spent_s > budget_s
@@ -250,6 +259,11 @@ def _is_enough(stand: Stand, found: Measurement, deck: Deck, spent_s: float, lef
     if not found.rounds_wanted and found.is_stretched:
         found.rounds_wanted = DOUBTED_TIMES * len(found.rounds)
     return len(found.rounds) >= found.rounds_wanted
+
+
+def is_slow(candidate_ms: float, reference_ms: float) -> bool:
+    """Whether a kernel whose calls take so long is to be called as seldom as can be."""
+    return candidate_ms >= (SLOW_BESIDE_MS if candidate_ms * MUCH_SLOWER > reference_ms else SLOW_MS)
 
 
 def _half_width(found: Measurement, is_late: bool) -> float:

@@ -66,5 +66,5 @@ def test_timing_does_not_end_as_soon_as_a_doubted_claim_looks_right():
 
 def test_a_clock_that_stays_in_doubt_is_timed_no_longer_than_patience():
     late = measured([(own, beyond + 1.0, theirs) for own, beyond, theirs in AMID_WRITING * 4])
-    assert deals._is_enough(STAND, late, SEEN, deals.PATIENCE_S["cuda"] + 0.1, 100.0)
+    assert deals._is_enough(STAND, late, SEEN, deals.OPEN_TIMES * deals.PATIENCE_S["cuda"] + 0.1, 100.0)
     assert late.fields()["runtime_ms"].median > 9.0
