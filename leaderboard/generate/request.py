@@ -132,7 +132,7 @@ class Request:
             return LiteLLMModel(name=name, parameters=parameters, timeout_s=self.timeout, price=price)
         known_url, known_variable = SERVERS.get(self.server, ("", "OPENAI_API_KEY"))
         return OpenAIModel(
-            name=self.model,
+            name=self.model.removeprefix("gemini/") if self.server == "google" else self.model,
             base_url=self.base_url or known_url,
             api_key=api_key(self.api_key_env or known_variable),
             parameters=parameters,

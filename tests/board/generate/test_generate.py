@@ -343,6 +343,14 @@ def test_no_sample_starts_before_the_interval_is_over_and_an_interruption_ends_t
     assert ["level_1_problem_1_sample_0_kernel.py"] == [p.name for p in tmp_path.glob("run/*_kernel.py")]
 
 
+@pytest.mark.parametrize(("server", "name"), [("google", "x"), ("", "gemini/x")])
+def test_google_s_own_server_gets_the_name_without_litellm_s_prefix(tmp_path, server, name):
+    canned = CannedModel(lambda messages, number: "no code")
+    with serving(canned) as url:
+        draw(request(tmp_path, url, server=server, model="gemini/x", subset=(1, 1), regenerations=0))
+    assert {name} == {each["model"] for each in canned.requests}
+
+
 def test_a_server_that_cannot_be_used_ends_the_run_at_once(tmp_path):
     with (
         serving(CannedModel(kernel_for)) as url,

@@ -189,3 +189,18 @@ def test_options_are_read_as_kernelbench_s_users_write_them(arguments, found):
 def test_a_wrong_option_is_named(arguments, said):
     with pytest.raises(OptionError, match=re.escape(said)):
         read_options(Options, arguments)
+
+
+@pytest.mark.timeout(300)
+def test_one_sample_is_drawn_and_judged_by_one_command(tmp_path, repository):
+    with serving(CannedModel(copy_of_the_reference)) as url:
+        done = script(
+            *(repository, tmp_path, "generate_and_eval_single_sample", "dataset_src=local", "level=1"),
+            *("problem_id=19", f"base_url={url}", "model_name=canned", "prompt_option=zero_shot"),
+            *("check_kernel=False", "log=True", "device=cpu"),
+        )
+    kernel = "runs/single_samples/level_1_problem_19_sample_0_kernel.py"
+    assert f"kernel: {kernel}" in done.stdout, done.stderr
+    assert "ModelNew" in (tmp_path / kernel).read_text()
+    assert re.search(r"^status: (correct|quarantined|infra_error)$", done.stdout, re.MULTILINE), done.stdout
+    assert done.returncode == (0 if "status: correct" in done.stdout else 1)
