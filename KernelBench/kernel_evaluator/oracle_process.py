@@ -22,6 +22,7 @@ from kernel_evaluator.problems.jobs import STANDING_BY, Job, Settings
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Environment
+from kernel_evaluator.walls.hangup import ended_by_hangup
 
 
 def job_to_json(job: Job, cache: Path | None) -> dict[str, Any]:
@@ -53,10 +54,11 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
     threads = _cpu_threads() if settings.device == "cpu" else 4
     home = Home(device=settings.device, threads=threads, memory_bytes=int(settings.memory_gb * 2**30))
     with Zygote(home) as zygote:
-        import torch
+        with ended_by_hangup(requests.fileno()):
+            import torch
 
-        from kernel_evaluator.machine.environment import describe_device
-        from kernel_evaluator.oracle import Needs, Oracle
+            from kernel_evaluator.machine.environment import describe_device
+            from kernel_evaluator.oracle import Needs, Oracle
 
         if settings.device == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]

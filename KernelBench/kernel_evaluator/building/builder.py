@@ -100,7 +100,7 @@ class Builder:
             written_bytes=int(written_gb * 2**30),
         )
         self._slim_headers = slim_headers
-        self._store = Store(cache_root or default_cache_root())
+        self._store = Store((cache_root or default_cache_root()).absolute())
         self._toolchain = toolchain_sha256(self.arch)
         self._server = BuildServer(sorted(os.sched_getaffinity(0))[: self.workers])
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="build")

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 from kernel_evaluator.building.extensions import BuildSettings, install, is_compile_error
 from kernel_evaluator.walls import sandbox
+from kernel_evaluator.walls.hangup import ended_by_hangup
 
 OUTCOME = "outcome.json"
 SCRATCH = "scratch"
@@ -37,7 +38,8 @@ _ERROR_CHARACTERS = 64 * 1024
 
 def main() -> int:
     """Serve requests on the socket that is standard input, until it closes; arguments are processor cores."""
-    import torch  # noqa: F401 (what every child needs, loaded once)
+    with ended_by_hangup(0):
+        import torch  # noqa: F401 (what every child needs, loaded once)
 
     _stand_back()
     os.sched_setaffinity(0, set(map(int, sys.argv[1:])))

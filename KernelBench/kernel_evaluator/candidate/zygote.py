@@ -16,10 +16,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernel_evaluator.walls import sandbox
+from kernel_evaluator.walls.hangup import ended_by_hangup
 
 _REAP_S = 10.0
 
@@ -30,20 +32,22 @@ def main(control_fd: int, folder: str) -> None:
     Removes its folder at the end, whatever became of who started it.
     """
     zygote = os.getpid()
+    tidy = partial(shutil.rmtree, folder, ignore_errors=True)
     try:
+        with ended_by_hangup(control_fd, tidy):
+            _preload()
         _serve(control_fd)
     finally:
         if os.getpid() == zygote:  # no child that failed on its way
-            shutil.rmtree(folder, ignore_errors=True)
+            tidy()
 
 
 def _serve(control_fd: int) -> None:
-    _preload()
     sandbox.become_subreaper()
     control = socket.socket(fileno=control_fd)
-    control.sendall(b"ready\n")
     children = _Children()
     try:
+        control.sendall(b"ready\n")
         _answer(control, children)
     except (BrokenPipeError, ConnectionResetError):  # who asked is gone
         children.end_all()

@@ -50,6 +50,12 @@ def test_a_source_written_to_a_temporary_file_is_found(builder: Builder, tmp_pat
     assert "answer 42" in as_candidate(built.cache, source, tmp_path).stdout
 
 
+def test_the_cache_may_be_named_from_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Builder(cache_root=Path("cache"), workers=1) as builder:
+        assert build(builder, TINY).status is BuildStatus.BUILT
+
+
 def test_what_is_in_the_cache_is_not_built_again(builder: Builder) -> None:
     first = build(builder, TINY)
     assert first.cache is not None
