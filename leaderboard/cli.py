@@ -28,6 +28,7 @@ COMMAND_MODULES = (
     "record",
     "audit",
     "generate",
+    "export",
     "pack",
     "analyze",
     "serve",

@@ -8,10 +8,19 @@ from dataclasses import dataclass
 
 from leaderboard.checks.kernels import CLASS_NAME, bound_names
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\n`]*)$")
+_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\n`]*)$")
 _INLINE = re.compile(r"```(.*?)```", re.DOTALL)
-_THOUGHTS_BEGIN = re.compile(r"\s*<(think|thinking|reasoning)>")
-_THOUGHTS_END = re.compile(r"</(?:think|thinking|reasoning)>")
+_TAG = r"(?:think|thinking|thought|thoughts|reasoning|seed:think)"
+_OPENING = rf"(?:<{_TAG}>|\[THINK\]|◁think▷)"
+_CLOSING = rf"(?:</{_TAG}>|\[/THINK\]|◁/think▷)"
+_THOUGHTS_BEGIN = re.compile(rf"\s*{_OPENING}")
+_THOUGHTS_OPEN = re.compile(_OPENING)
+_THOUGHTS_END = re.compile(_CLOSING)
+_THOUGHTS = re.compile(rf"{_OPENING}.*?{_CLOSING}[ \t]*\n?", re.DOTALL)
+_LAST_CHANNEL = "<|channel|>final<|message|>"
+"""Before what a model says to the user where its channels come as they are, as gpt-oss writes them."""
+_MARKS = re.compile(rf"{_OPENING}|{_CLOSING}|<\|[a-z]+\|>(?:analysis|assistant|final)?")
+_CHANNEL_END = re.compile(r"<\|(?:return|end)\|>\s*$")
 _LANGUAGE = re.compile(r"^(?:python|cpp)\b[ \t]*\n?")
 
 
@@ -20,10 +29,14 @@ def without_thoughts(answer: str) -> str:
 
     The opening tag may be missing, since some servers put it into the prompt.
     """
-    end = _THOUGHTS_END.search(answer)
-    if end:
+    if _LAST_CHANNEL in answer:
+        answer = _CHANNEL_END.sub("", answer.rpartition(_LAST_CHANNEL)[2])
+    elif answer.lstrip().startswith("<|channel|>"):
+        return ""
+    end, opening = _THOUGHTS_END.search(answer), _THOUGHTS_OPEN.search(answer)
+    if end and (_THOUGHTS_BEGIN.match(answer) or opening is None or opening.start() > end.start()):
         return answer[end.end() :]
-    return "" if _THOUGHTS_BEGIN.match(answer) else answer
+    return "" if _THOUGHTS_BEGIN.match(answer) else _THOUGHTS.sub("", answer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,16 +51,17 @@ def code_blocks(answer: str) -> list[Block]:
     """List the fenced blocks of an answer in order."""
     blocks: list[Block] = []
     fence: str | None = None
+    indent = ""
     lines: list[str] = []
     for line in answer.replace("\r\n", "\n").split("\n"):
         match = _FENCE.match(line)
         if fence is None and match:
-            fence, lines = match[1], []
-        elif fence is not None and match and match[1].startswith(fence) and not match[2].strip():
+            indent, fence, lines = match[1], match[2], []
+        elif fence is not None and match and match[2].startswith(fence) and not match[3].strip():
             blocks.append(Block(code="\n".join(lines).strip()))
             fence = None
         elif fence is not None:
-            lines.append(line)
+            lines.append(line.removeprefix(indent))
     if fence is not None:
         blocks.append(Block(code="\n".join(lines).strip(), closed=False))
     return blocks or [Block(code=_LANGUAGE.sub("", text.strip()).strip()) for text in _INLINE.findall(answer)]
@@ -76,3 +90,10 @@ def _binds_model(code: str, *, by_import: bool) -> bool:
     if not by_import:
         tree.body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
     return CLASS_NAME in bound_names(tree)
+
+
+def thoughts_in(answer: str) -> str:
+    """Give what a model thought aloud between tags, or in a channel of its own; nothing where it did not."""
+    said = without_thoughts(answer)
+    before = answer[: answer.rfind(said)] if said and said in answer else "" if said else answer
+    return _MARKS.sub("", before or "".join(_THOUGHTS.findall(answer))).strip()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from leaderboard.files.workfile import utc_now
 from leaderboard.generate.models import Reply
 
 NAME = "generation.jsonl"
+_LOCK = threading.Lock()
+"""Held while a line is appended: lines are few and short beside what they tell of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,17 +39,10 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
-        self._lock = threading.Lock()
 
     def add(self, event: str, key: KernelKey, **facts: Any) -> None:
         """Append one event; it is on disk before this returns."""
-        line = json.dumps({"at": utc_now(), "event": event, "key": str(key), **facts}, ensure_ascii=False)
-        with self._lock:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as stream:
-                # A line that a kill cut off is closed first, so that this one stays readable.
-                torn = stream.tell() > 0 and not _ends_with_newline(self.path)
-                stream.write(("\n" if torn else "").encode() + line.encode() + b"\n")
+        append_line(self.path, {"at": utc_now(), "event": event, "key": str(key), **facts})
 
     def add_reply(self, key: KernelKey, reply: Reply, *, turn: int) -> None:
         """Note an answer's tokens and cost, before anything is made of it."""
@@ -64,15 +59,7 @@ class Journal:
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Read every whole line; one that a kill cut off is passed over."""
-        if not self.path.exists():
-            return
-        for line in self.path.read_text("utf-8", errors="replace").split("\n"):
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
+        yield from read_lines(self.path)
 
     def given_up(self) -> dict[KernelKey, str]:
         """List samples whose answers held no kernel, however often asked, with the reason."""
@@ -95,6 +82,31 @@ class Journal:
             cost_usd=float(sum(costs)),
             priced=len(costs),
         )
+
+
+def append_line(path: Path, values: Mapping[str, Any]) -> None:
+    """Append one object as a line of JSON; it is on disk before this returns."""
+    line = json.dumps(values, ensure_ascii=False)
+    with _LOCK:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as stream:
+            # A line that a kill cut off is closed first, so that this one stays readable.
+            torn = stream.tell() > 0 and not _ends_with_newline(path)
+            stream.write(("\n" if torn else "").encode() + line.encode("utf-8", "replace") + b"\n")
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Read every whole line that is an object; one that a kill cut off is passed over."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+        for line in stream:
+            try:
+                values = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(values, dict):
+                yield values
 
 
 def _ends_with_newline(path: Path) -> bool:

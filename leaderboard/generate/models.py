@@ -67,6 +67,10 @@ class Reply:
     """One answer and what it took. `cost_usd` is None where nobody knows the price."""
 
     text: str
+    reasoning: str = ""
+    """What the model thought, where the server tells that apart from what it said."""
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    """Tokens as the server counts them."""
     finish_reason: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -155,7 +159,9 @@ class OpenAIModel:
             )
             cost = self.price.cost_usd(prompt, completion) if self.price else usage.get("cost")
             return Reply(
-                text=_encodable(choice["message"].get("content")),
+                text=_text(choice["message"].get("content")),
+                reasoning=_reasoning(choice["message"]),
+                usage=usage,
                 finish_reason=_encodable(choice.get("finish_reason")),
                 prompt_tokens=prompt,
                 completion_tokens=completion,
@@ -196,6 +202,8 @@ class LiteLLMModel:
             cost = cast(dict[str, Any], getattr(answer, "_hidden_params", {})).get("response_cost")
         return Reply(
             text=answer.choices[0].message.content or "",
+            reasoning=str(getattr(answer.choices[0].message, "reasoning_content", None) or ""),
+            usage=usage.model_dump(mode="json") if hasattr(usage, "model_dump") else {},
             finish_reason=answer.choices[0].finish_reason or "",
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
@@ -217,6 +225,24 @@ def import_litellm() -> tuple[Any, Any]:
 def api_key(variable: str) -> str:
     """Read a key from the environment; empty where it is not set, as local servers ask for none."""
     return os.environ.get(variable, "")
+
+
+def _text(content: object) -> str:
+    """What was said: a text, or parts of which some are texts and some are thoughts."""
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict) and part.get("type") in ("text", None)]
+        return "".join(_encodable(part.get("text")) for part in parts)
+    return _encodable(content)
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    """What was thought, under each of the names that servers give it."""
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(name), str):
+            return _encodable(message[name])
+    content = message.get("content")
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return "".join(_encodable(part.get("thinking")) for part in parts if part.get("type") == "thinking")
 
 
 def _encodable(value: object) -> str:

@@ -131,10 +131,15 @@ class Request:
             name = f"{self.server}/{self.model}" if self.server else self.model
             return LiteLLMModel(name=name, parameters=parameters, timeout_s=self.timeout, price=price)
         known_url, known_variable = SERVERS.get(self.server, ("", "OPENAI_API_KEY"))
+        variable = self.api_key_env or known_variable
+        if not self.base_url and known_url.startswith("https:") and not api_key(variable):
+            raise ValueError(
+                f"the server {self.server} needs a key: set {variable}, or name another variable"
+            )
         return OpenAIModel(
             name=self.model.removeprefix("gemini/") if self.server == "google" else self.model,
             base_url=self.base_url or known_url,
-            api_key=api_key(self.api_key_env or known_variable),
+            api_key=api_key(variable),
             parameters=parameters,
             timeout_s=self.timeout,
             price=price,

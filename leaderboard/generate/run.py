@@ -29,6 +29,7 @@ from leaderboard.generate.journal import Journal, Totals
 from leaderboard.generate.looking import Looking
 from leaderboard.generate.models import Message, Model, ModelError
 from leaderboard.generate.patience import Patience
+from leaderboard.generate.replies import Replies
 from leaderboard.generate.sampling import NoKernelError, Sampler
 from leaderboard.generate.turns import Turn, TurnFile, best_turn, conversation
 from leaderboard.prompts import PromptOptions
@@ -41,6 +42,7 @@ OnSample = Callable[[KernelKey], object]
 """Called after each answer that is kept."""
 
 LONGEST_WAIT_S = 0.5
+_OF_THE_SERVER = ("model_name", "server_type")
 
 
 class ConfigError(Exception):
@@ -116,6 +118,11 @@ class Generation:
         self._sampler = Sampler(
             model=model,
             journal=self._journal,
+            replies=Replies(
+                folder=run.path,
+                model=str(options.recorded.get("model_name", "")),
+                parameters={k: v for k, v in options.recorded.items() if k not in _OF_THE_SERVER},
+            ),
             looking=Looking(
                 backend=options.prompt.backend,
                 precision=options.prompt.precision or "fp32",

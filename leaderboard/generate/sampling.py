@@ -15,6 +15,7 @@ from leaderboard.generate.journal import Journal
 from leaderboard.generate.looking import Looking, asking_again
 from leaderboard.generate.models import Message, Model, Reply
 from leaderboard.generate.patience import Patience, ask
+from leaderboard.generate.replies import Replies
 
 
 class NoKernelError(Exception):
@@ -27,6 +28,7 @@ class Sampler:
 
     model: Model
     journal: Journal
+    replies: Replies
     looking: Looking
     patience: Patience
     stopped: Event
@@ -49,6 +51,15 @@ class Sampler:
             )
             self.journal.add_reply(key, reply, turn=turn)
             look = self.looking.at(reply.text)
+            self.replies.keep(
+                key,
+                reply,
+                asked,
+                turn=turn,
+                attempt=attempt,
+                code=look.code,
+                complaint=look.complaint,
+            )
             kept = look.code if look.code is not None else kept
             complaint = look.complaint
             if not complaint:

@@ -1,0 +1,98 @@
+"""What every adapter does: problems as prompts, a reply as a kernel, a verdict as reward and words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet
+
+from leaderboard.client import JudgeClient
+from leaderboard.generate.looking import Looking, asking_again
+from leaderboard.generate.turns import feedback
+from leaderboard.prompts import PromptOptions
+from leaderboard.prompts.shown import shown
+from leaderboard.reward import KEY_VARIABLE, SHAPING, URL_VARIABLE, Reward, Shaping, reward
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """What came of a reply: its reward, and what to tell the model. `again` where nothing was judged."""
+
+    reward: Reward | None
+    words: str
+
+    @property
+    def value(self) -> float:
+        """The reward; a reply without a kernel gets nothing."""
+        return self.reward.value if self.reward else 0.0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the kernel is correct, so that there is nothing to mend."""
+        return self.reward is not None and self.reward.correct
+
+    def figures(self) -> dict[str, float]:
+        """The reward's facts as numbers, for what counts them."""
+        found = self.reward
+        return {
+            "compiled": float(found is not None and found.compiled),
+            "correct": float(found is not None and found.correct),
+            "fragile": float(found is not None and found.fragile),
+            "cheat": float(found is not None and found.cheat),
+            "speedup": found.speedup or 0.0 if found else 0.0,
+            "usable": float(found is None or found.is_usable),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tasks:
+    """The benchmark as tasks: which problems, how they are asked, and how kernels are judged.
+
+    The server is the one that KBL_URL and KBL_API_KEY name, http://localhost:8900 where they do not.
+    """
+
+    levels: tuple[int, ...] = (1, 2, 3)
+    problem_ids: tuple[int, ...] = ()
+    backend: str = "cuda"
+    option: str = "one_shot"
+    precision: str = "fp32"
+    measure: bool = True
+    trials: int = 5
+    timeout_s: float = 180.0
+    shaping: Shaping = SHAPING
+
+    def problems(self) -> Iterator[Problem]:
+        """List the problems."""
+        problem_set = ProblemSet()
+        for level in self.levels:
+            for problem_id in problem_set.ids(level):
+                if not self.problem_ids or problem_id in self.problem_ids:
+                    yield problem_set.load(level, problem_id)
+
+    def prompt(self, problem: Problem) -> str:
+        """Word a problem for a model."""
+        options = PromptOptions(backend=self.backend, option=self.option, precision=self.precision)
+        return options.render(shown(problem))
+
+    def answer(self, reply: str, level: int, problem_id: int) -> Answered:
+        """Have the kernel in a reply judged. Raises ServerError where the server refuses or stays away."""
+        look = Looking(backend=self.backend, precision=self.precision, check_kernel=False).at(reply)
+        if look.code is None:
+            return Answered(reward=None, words=asking_again(look.complaint))
+        options: dict[str, Any] = {
+            "precision": self.precision,
+            "measure": self.measure,
+            "trials": self.trials,
+            "timeout_s": self.timeout_s,
+        }
+        found = reward(look.code, level, problem_id, client=self._client, shaping=self.shaping, **options)
+        return Answered(reward=found, words=feedback(found.row) if found.row else "")
+
+    @cached_property
+    def _client(self) -> JudgeClient:
+        url = os.environ.get(URL_VARIABLE, "http://localhost:8900")
+        return JudgeClient(url, os.environ.get(KEY_VARIABLE, ""))

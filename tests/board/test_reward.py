@@ -1,0 +1,85 @@
+"""Rewards: what a verdict is worth, and that no cheat is worth more than an honest failure."""
+
+import pytest
+from fake_engine import judge as judged
+from hypothesis import given
+from hypothesis import strategies as st
+from kernel_evaluator.problems.jobs import Job
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Status
+from own_server import serving
+
+from leaderboard.client import JudgeClient
+from leaderboard.reward import Shaping, reward, reward_of
+
+PROBLEM = ProblemSet().load(1, 19)
+CHEATS = (Status.REJECTED,)
+WAITING = (Status.QUARANTINED, Status.INFRA_ERROR)
+HONEST = tuple(status for status in Status if status not in (*CHEATS, *WAITING))
+
+
+def row(first):
+    source = f"{first}\nclass ModelNew: ...\n"
+    return judged(Job(key=KernelKey(1, 19), source=source, problem=PROBLEM), "0" * 64)
+
+
+def of(status, shaping=None):
+    return reward_of(row(f"# status {status}"), shaping or Shaping())
+
+
+shapings = st.builds(
+    lambda c, f, k, s, full, cheat: Shaping(
+        compiled=c, fragile=min(f, k), correct=max(f, k), speedup=s, full_speedup=full, cheat=cheat
+    ),
+    *(st.floats(0, 10) for _ in range(4)),
+    st.floats(1.1, 100),
+    st.floats(-10, -0.01),
+)
+
+
+@given(shapings)
+def test_under_every_shaping_a_cheat_scores_below_every_honest_failure(shaping):
+    worst = min(of(status, shaping).value for status in HONEST)
+    for status in CHEATS:
+        assert of(status, shaping).value < worst
+    for status in WAITING:
+        assert of(status, shaping).value <= worst
+
+
+def test_each_step_on_the_way_is_worth_more():
+    values = [
+        of("compile_error"),
+        of("mismatch"),
+        of("fragile"),
+        of("correct"),
+        reward_of(row("# speedup 2.0")),
+    ]
+    values.append(reward_of(row("# speedup 9.0")))
+    assert sorted(each.value for each in values) == [each.value for each in values]
+    assert 1.0 == pytest.approx(values[-1].value), "what is eight times as fast gets everything"
+    assert {"compiled": 0.1, "correct": 0.4} == values[3].parts
+
+
+def test_what_the_machinery_failed_at_is_to_be_left_out():
+    assert (False, 0.0) == (of("infra_error").is_usable, of("infra_error").value)
+    assert of("quarantined").is_usable
+
+
+def test_a_speedup_is_worth_what_is_sure_of_it():
+    sure = reward_of(row("# speedup 1.01"))
+    assert "speedup" not in sure.parts, "its interval begins below 1"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"cheat": 0.0}, {"compiled": -0.1}, {"fragile": 0.9}, {"full_speedup": 1.0}, {"speedup": -1}]
+)
+def test_a_shaping_under_which_cheating_could_pay_is_refused(wrong):
+    with pytest.raises(ValueError, match="must"):
+        Shaping(**wrong)
+
+
+def test_the_function_asks_the_server(monkeypatch):
+    with serving() as url, JudgeClient(url) as client:
+        got = reward("# speedup 4.0\nclass ModelNew: ...\n", 1, 19, client=client)
+    assert (True, 4.0, "correct") == (got.correct, got.speedup, got.status)
