@@ -22,13 +22,14 @@ GENERAL, FIXED_SHAPE, WRONG = "general", "fixed-shape", "wrong-elsewhere"
 PATIENCE_S = 20.0
 """So long a kernel may take for what it is asked here, in all: it may compile anew."""
 
+_BUFFERS_TIMES = 4
 _RIGHT, _REFUSED = "right", "refused"
 
 
 def look(hearing: Hearing) -> tuple[str, dict[str, str] | None]:
     """Try a few calls; give a label, or none where nothing could be tried, and what came of each try.
 
-    Ends the candidate's process: it holds memory that the stand needs for its own inputs again.
+    Ends the candidate's process where it holds memory that the stand needs for its own inputs again.
     """
     found = dict(_tries(hearing))
     outcomes = set(found.values())
@@ -41,6 +42,7 @@ def look(hearing: Hearing) -> tuple[str, dict[str, str] | None]:
 
 def _tries(hearing: Hearing) -> Iterator[tuple[str, str]]:
     stand, side = hearing.stand, hearing.require_side()
+    own_bytes = stand.inputs.count * stand.inputs.nbytes + stand.outputs.count * stand.outputs.nbytes
     hearing.allowed_s = hearing.process.waited_s + min(PATIENCE_S, hearing.left_s())
     with stand.away():
         for name, problem, is_swapped in [
@@ -58,7 +60,8 @@ def _tries(hearing: Hearing) -> Iterator[tuple[str, str]]:
             except RunFailed as error:
                 yield name, f"died: {error.name}"
                 break
-        hearing.process.end()
+        if stand.device.free_bytes() < _BUFFERS_TIMES * own_bytes:
+            hearing.process.end()
 
 
 def _outcome(hearing: Hearing) -> str:
