@@ -48,7 +48,7 @@ class Hearing:
     calls: int = 0
     """How often the candidate's forward was called so far."""
     pace_ms: float = 0.0
-    """Milliseconds of its quickest call in the trials, by the oracle's clock; 0 where none was made."""
+    """Milliseconds of a call: the quickest in the trials, then as timed; 0 where none was made."""
     marked: float = field(default_factory=time.monotonic)
     allowed_s: float | None = None
 
