@@ -12,6 +12,7 @@ from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.ledger import Spending
+from leaderboard.render.cheats import Rates
 from leaderboard.render.parts.lines import KernelLine
 from leaderboard.render.published import Published
 from leaderboard.stages.standings import Board
@@ -43,10 +44,13 @@ class Revision:
     evaluator_version: str
     correct: int
     deployed_speedup: float | None = None
+    evaluator_sha256: str = ""
 
 
 History = Mapping[tuple[str, str], Sequence[Revision]]
 FirstCorrect = Mapping[tuple[str, str], Mapping[tuple[KernelKey, str], str]]
+Verdict = tuple[int, str, str, float | None, str]
+"""One recorded verdict on a kernel: revision, time, status, speedup, digest of the source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +90,11 @@ class SiteData:
     hold may be without rows.
     `evaluators` maps (board, entry) to the evaluators' digests, with how many rows each judged.
     `history` maps (board, entry) to evaluations, oldest first, and `first_correct` to its kernels (key and
-    digest of the source) with the end of the first evaluation that found them correct.
+    digest of the source) with the end of the first evaluation that found them correct. `verdicts` holds the
+    earlier verdicts on each kernel.
     `baselines` maps a board to problem (`"1_23"`) to times. `certified` names the problems that every trivial
     answer was tried on and failed.
+    `rates` are the red team's, by device, and `stays_open` says what is known to stay open.
     `deals` say what inputs are timed on a problem, with the sizes at which that was found.
     """
 
@@ -100,11 +106,14 @@ class SiteData:
     evaluators: Mapping[tuple[str, str], Counter[str]] = field(default_factory=dict)
     history: History = field(default_factory=dict)
     first_correct: FirstCorrect = field(default_factory=dict)
+    verdicts: Mapping[tuple[str, str], Mapping[str, Sequence[Verdict]]] = field(default_factory=dict)
     baselines: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
     certified: frozenset[str] = frozenset()
     deals: Mapping[str, tuple[str, Deal]] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
     spending: tuple[Spending, ...] = ()
+    rates: tuple[Rates, ...] = ()
+    stays_open: tuple[tuple[str, str], ...] = ()
     published: Published = field(default_factory=Published)
     schemas: Mapping[str, bytes] = field(default_factory=dict)
 

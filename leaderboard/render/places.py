@@ -52,6 +52,11 @@ def problem_page(problem: str) -> str:
     return f"problems/{problem}.html"
 
 
+def problems_page(board: str) -> str:
+    """The list of problems with a board's figures; of the first board where none is named."""
+    return f"problems/{slug(board)}.html" if board else "problems/index.html"
+
+
 def matrix_page(board: str) -> str:
     """The page with problems as rows and entries as columns."""
     return f"matrix/{slug(board)}.html"
@@ -65,6 +70,16 @@ def records_page(board: str) -> str:
 def board_api(board: str) -> str:
     """A board's standings as JSON."""
     return f"{API}/boards/{slug(board)}.json"
+
+
+def references_api(board: str) -> str:
+    """How much faster than eager PyTorch a board's other references are, by problem, as JSON."""
+    return f"{API}/boards/{slug(board)}.references.json"
+
+
+def revisions_api(board: str, entry: str) -> str:
+    """Every recorded verdict on each kernel of an entry, compressed; where there is more than one."""
+    return f"{API}/revisions/{slug(board)}/{checked(entry)}.json.gz"
 
 
 def entry_api(board: str, entry: str) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from kernel_evaluator.machine import figures
+from markupsafe import Markup, escape
 
 from leaderboard.light.roofline import roofs
 from leaderboard.render import places
@@ -18,7 +20,7 @@ from leaderboard.render.output import SiteFolder
 from leaderboard.render.parts import numbers
 from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, entry_lines
 from leaderboard.resources import SITE
-from leaderboard.stages.standings import Board
+from leaderboard.stages.standings import Board, Kind
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -35,6 +37,7 @@ class BoardView:
         self.entries: list[EntryLine] = entry_lines(board)
         self.by_entry = {item.entry: lines.get((board.name, item.entry), ()) for item in board.standings}
         self.names = {line.standing.entry: line for line in self.entries}
+        self.rows = _with_cut_lines(self.entries)
         self.roofs = roofs(board.gpu, board.precision) if board.sizes == "full" else {}
 
     @cached_property
@@ -48,10 +51,45 @@ class BoardView:
             lines.sort(key=lambda line: (not line.is_correct, -(line.speedup or 0.0), line.entry))
         return found
 
+    @cached_property
+    def fastest(self) -> dict[str, KernelLine]:
+        """The fastest correct kernel of an entry on each problem: baselines are what there is to beat."""
+        found = {problem: self._first(lines, "entry") for problem, lines in self.by_problem.items()}
+        return {problem: line for problem, line in found.items() if line is not None}
+
+    @cached_property
+    def best_of_pytorch(self) -> dict[str, KernelLine]:
+        """The fastest correct baseline on each problem."""
+        found = {problem: self._first(lines, "baseline") for problem, lines in self.by_problem.items()}
+        return {problem: line for problem, line in found.items() if line is not None}
+
+    def _first(self, lines: Sequence[KernelLine], kind: Kind) -> KernelLine | None:
+        ours = (line for line in lines if self.names[line.entry].standing.kind == kind)
+        return next((line for line in ours if line.is_correct and line.speedup), None)
+
+    @property
+    def best(self) -> EntryLine | None:
+        """The entry of the first rank; None where none is ranked."""
+        return next((line for line in self.entries if line.standing.rank is not None), None)
+
+    @property
+    def device(self) -> tuple[Mapping[str, float], float]:
+        """The board's device: its peaks in TFLOP/s, and its memory in TB/s; empty and 0 where not known."""
+        machine = figures.gpus().get(self.board.gpu)
+        return (machine.peak_tflop_s, machine.memory_tb_s) if machine else ({}, 0.0)
+
+    @property
+    def measured_with(self) -> str:
+        """The versions of torch that the board's rows were measured with."""
+        results = (line.standing.result for line in self.entries)
+        found = {item.torch for result in results for item in result.environments.values()}
+        return ", ".join(sorted(version.partition("+")[0] for version in found if version))
+
     @property
     def title(self) -> str:
         """The board's name for people."""
-        return self.board.gpu if self.board.sizes == "full" else f"{self.board.gpu}, {self.board.sizes} sizes"
+        name = self.name.removesuffix(f"-{self.board.sizes}").replace("-bf16", " bf16")
+        return name if self.board.sizes == "full" else f"{name}, {self.board.sizes} sizes"
 
 
 class Site:
@@ -61,6 +99,8 @@ class Site:
         self.data = data
         self.folder = folder
         self.boards = [BoardView(board, data.lines) for board in data.boards]
+        self.remembered: dict[str, Any] = {}
+        """What page makers work out once, by board."""
         self.problems = {f"{item.level}_{item.problem_id}": item for item in data.problems}
         if len({places.slug(view.name) for view in self.boards}) < len(self.boards):
             raise ValueError(
@@ -82,6 +122,26 @@ class Site:
         root = self.root if name == "404.html" else places.up(name)
         text = self.environment.get_template(template).render(here=name, root=root, **values)
         self.folder.write(name, text)
+
+
+def _with_cut_lines(entries: Sequence[EntryLine]) -> list[EntryLine]:
+    """Put baselines between the ranked entries, where their speed stands; what is incomplete stays last."""
+    placed = [line for line in entries if line.standing.rank is not None]
+    for baseline in (line for line in entries if line.standing.kind == "baseline"):
+        speed = baseline.standing.overall.deployed_speedup
+        slower = (at for at, line in enumerate(placed) if line.standing.overall.deployed_speedup < speed)
+        placed.insert(next(slower, len(placed)), baseline)
+    taken = {line.standing.entry for line in placed}
+    return [*placed, *(line for line in entries if line.standing.entry not in taken)]
+
+
+def with_code(text: str) -> Markup:
+    """Give a document's text as HTML, with what stands between backticks as code."""
+    parts = (
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part)
+        for at, part in enumerate(text.split("`"))
+    )
+    return Markup().join(parts)
 
 
 def problem_title(name: str) -> str:
@@ -109,6 +169,7 @@ def _environment(templates: Path) -> Environment:
         day=numbers.date,
         plain=numbers.plain,
         safe_url=numbers.safe_url,
+        code=with_code,
         title_of=problem_title,
     )
     environment.globals.update(
@@ -125,6 +186,8 @@ def _environment(templates: Path) -> Environment:
                 "entry_api",
                 "problem_api",
                 "raw_result",
+                "references_api",
+                "problems_page",
                 "badge",
                 "picture",
                 "slug",

@@ -17,7 +17,8 @@ from kernel_evaluator.upstream.files import is_compiled
 
 from leaderboard.files.submission import Submission
 from leaderboard.light.roofline import roofs_for
-from leaderboard.stages.references import Speedups, against, factors_of
+from leaderboard.stages.references import against, factors_of
+from leaderboard.stages.speedups import Speedups
 from leaderboard.stages.standings import THRESHOLDS, Board, Scores, Standing
 
 REFERENCE_GPU = "H100"
@@ -110,6 +111,7 @@ def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str])
         sizes=scored[0].standing.result.sizes,
         standings=tuple(sorted(standings, key=_place)),
         unranked_problems=dict(certificates),
+        speedups=speedups,
         references=factors,
     )
 

@@ -5,38 +5,19 @@ All come from rows of one board: an entry's speedup over eager PyTorch, divided 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from kernel_evaluator import scores
 from kernel_evaluator.records.keys import RANKED_LEVELS
 
+from leaderboard.stages.speedups import Speedups
 from leaderboard.stages.standings import THRESHOLDS, Against, Reference
 
 Factors = Mapping[Reference, Mapping[str, float]]
 
 Held = tuple[Against, Mapping[int, Against]]
 """Scores over all ranked levels, and by level."""
-
-
-@dataclass(frozen=True, eq=False)
-class Speedups:
-    """Logarithms of one entry's speedups over eager PyTorch; NaN where no kernel of a problem is correct."""
-
-    problems: tuple[str, ...]
-    logs: scores.Gains
-
-    @classmethod
-    def of(cls, problems: Sequence[str], speedups: Iterable[float | None]) -> Speedups:
-        """Take speedups in the order of the problems."""
-        known = [np.nan if value is None else value for value in speedups]
-        return cls(tuple(problems), np.log(np.array(known, dtype=np.float64)))
-
-    @property
-    def gains(self) -> scores.Gains:
-        """What a user gains a problem: never negative, 0 where PyTorch stays."""
-        return np.fmax(self.logs, 0.0)
 
 
 def factors_of(baselines: Mapping[str, Speedups]) -> Factors:

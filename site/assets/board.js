@@ -1,4 +1,4 @@
-// The board: level switch, search, filters and sorting over the whole table; chosen entries' curves; all in the address.
+// The board: what speeds are against, level, search, filters and sorting over the whole table; curves; all in the address.
 import { announce, compare, parseSort, sortButton } from "./table.js";
 import { drawCurves, fromSlider, toSlider } from "./curve.js";
 import { entryData, fetchJson } from "./data.js";
@@ -16,25 +16,34 @@ let turn = 0;
 let shown = PAGE;
 let sort = parseSort(state.read("sort"), { column: "rank", direction: "up" });
 let level = state.read("level", "all");
+let against = state.read("against", "eager");
+let againstPlace = {};
 let picked = state.read("pick").split(",").filter(Boolean).slice(0, MOST);
 
-const figure = (entry, name) => (entry[level] ? entry[level][place[name]] : null);
+const FIELDS = ["search", "kind", "language", "model"];
+
+function figure(entry, name) {
+  if (against === "eager" || !(name in againstPlace)) return entry[level] ? entry[level][place[name]] : null;
+  return entry.vs[against]?.[level]?.[againstPlace[name]] ?? null;
+}
+const intervalOf = (entry) => (against === "eager" ? entry.ci : entry.vs[against]?.ci);
 
 function value(entry, column) {
-  if (column === "rank") return entry.rank === "–" ? null : entry.at;
+  if (column === "rank") return against === "eager" ? entry.at : -(figure(entry, "deployed") ?? 0);
+  if (column === "best") return entry.vs.best?.[level]?.[0] ?? null;
   if (column === "name") return entry.name.toLowerCase();
   if (column === "date") return entry.date;
-  if (/^l\d$/.test(column)) return entry[column] ? entry[column][0] : null;
+  if (/^l\d$/.test(column)) return (against === "eager" ? entry[column]?.[0] : entry.vs[against]?.[column]?.[0]) ?? null;
   if (column === "correct") return figure(entry, "problems") ? figure(entry, "correct") / figure(entry, "problems") : null;
   if (column === "general") return figure(entry, "tried") ? figure(entry, "general") / figure(entry, "tried") : null;
   return figure(entry, column);
 }
 
 function matching() {
-  const [search, kind, backend, precision] = ["search", "kind", "backend", "precision"].map((id) => byId(id).value);
+  const [search, kind, language, model] = FIELDS.map((id) => byId(id).value);
   const wanted = search.trim().toLowerCase();
-  return entries.filter((entry) => (!kind || entry.kind === kind) && (!backend || entry.backend === backend)
-    && (!precision || entry.precision === precision) && (!wanted || entry.text.includes(wanted)));
+  return entries.filter((entry) => (!kind || entry.kind === kind) && (!language || entry.languages.includes(language))
+    && (!model || entry.model === model) && (!wanted || entry.text.includes(wanted)));
 }
 
 function whisker(entry) {
@@ -42,33 +51,36 @@ function whisker(entry) {
   const high = Math.log(Number(section.dataset.high));
   const width = Number(section.dataset.width);
   const x = (number) => (Math.min(Math.max((Math.log(number) - low) / (high - low), 0), 1) * width).toFixed(1);
+  const ci = intervalOf(entry) ?? [1, 1];
   return svg("svg", { class: "whisker", viewBox: `0 0 ${width} 12`, width, height: 12, "aria-hidden": "true" },
     svg("line", { class: "one", x1: x(1), x2: x(1), y1: 0, y2: 12 }),
-    svg("line", { x1: x(entry.ci[0]), x2: x(entry.ci[1]), y1: 6, y2: 6 }),
-    svg("circle", { cx: x(entry.all[0]), cy: 6, r: 3 }));
+    svg("line", { x1: x(ci[0]), x2: x(ci[1]), y1: 6, y2: 6 }),
+    svg("circle", { cx: x(figure(entry, "deployed") ?? 1), cy: 6, r: 3 }));
 }
 
 function share(entry, name, near) {
-  const number = figure(entry, near);
+  const number = against === "eager" ? figure(entry, near) : 0;
   return el("td", { class: "n" }, format.percent(figure(entry, name)), number ? el("small", {}, `${number} near`) : "");
 }
 
 function pickBox(entry) {
   const box = el("input", { type: "checkbox", "aria-label": `Draw and compare ${entry.name}`, onchange: () => pick(entry.id, box.checked) });
   box.checked = picked.includes(entry.id);
-  return el("td", { class: "pick" }, box);
+  return box;
 }
 
 function row(entry, levels) {
   const overall = level === "all";
-  return el("tr", { "data-id": entry.id },
+  const best = entry.vs.best;
+  return el("tr", { "data-id": entry.id, class: entry.kind === "baseline" ? "cut" : null },
     el("td", { class: "n rank" }, entry.rank),
     el("th", { scope: "row", class: "name" },
       el("a", { href: `${root}entries/${section.dataset.slug}/${entry.id}.html` }, entry.name),
       entry.kind === "baseline" ? " " : "", entry.kind === "baseline" ? el("span", { class: "tag" }, "baseline") : "",
-      el("small", {}, entry.org, entry.why && entry.why !== "baseline" ? el("em", {}, ` not ranked: ${entry.why}`) : "")),
-    el("td", { class: "n main" }, format.speedup(figure(entry, "deployed")), overall ? el("small", {}, format.interval(entry.ci)) : ""),
+      el("small", {}, [entry.org, entry.origin].filter(Boolean).join(" · "), entry.cost === null ? "" : ` · $${Number(entry.cost.toPrecision(4))}`, entry.why && entry.why !== "baseline" ? el("em", {}, ` not ranked: ${entry.why}`) : "")),
+    el("td", { class: "n main" }, format.speedup(figure(entry, "deployed")), overall ? el("small", {}, format.interval(intervalOf(entry))) : ""),
     el("td", { class: "plot" }, overall ? whisker(entry) : ""),
+    el("td", { class: "n" }, format.speedup(value(entry, "best")), overall && best ? el("small", {}, format.interval(best.ci)) : ""),
     el("td", { class: "n" }, format.speedup(figure(entry, "geomean")), el("small", {}, `n = ${figure(entry, "n") ?? 0}`)),
     share(entry, "fast1", "near1"), share(entry, "fast1.5", "near1.5"), share(entry, "fast2", "near2"),
     el("td", { class: "n" }, format.percent(value(entry, "correct")),
@@ -77,7 +89,7 @@ function row(entry, levels) {
     el("td", { class: "n" }, format.percent(value(entry, "general"))),
     levels.map((name) => el("td", { class: "n" }, format.speedup(value(entry, name)))),
     el("td", { class: "n date" }, el("time", { datetime: entry.date }, entry.date)),
-    pickBox(entry));
+    el("td", { class: "pick" }, pickBox(entry)));
 }
 
 function draw() {
@@ -102,8 +114,8 @@ function offerMore(rest) {
 function remember() {
   const plain = sort.column === "rank" && sort.direction === "up";
   state.write({
-    q: byId("search").value, kind: byId("kind").value, backend: byId("backend").value, precision: byId("precision").value,
-    level: level === "all" ? "" : level, sort: plain ? "" : `${sort.column}.${sort.direction}`, pick: picked.join(","),
+    q: byId("search").value, kind: byId("kind").value, language: byId("language").value, model: byId("model").value,
+    against: against === "eager" ? "" : against, level: level === "all" ? "" : level, sort: plain ? "" : `${sort.column}.${sort.direction}`, pick: picked.join(","),
   });
 }
 
@@ -157,13 +169,14 @@ function counted(item) {
   return item.status === "correct" && item.speedup && sample === 0 && (level === "all" ? at !== 4 : `l${at}` === level);
 }
 
-function levelSwitch() {
-  const names = ["all", ...section.dataset.levels.split(" ").filter(Boolean).map((name) => `l${name}`)];
-  if (!names.includes(level)) level = "all";
-  for (const name of names) {
-    const input = el("input", { type: "radio", name: "level", value: name, onchange: () => { level = name; update(); curves(); } });
-    input.checked = name === level;
-    byId("levels").append(el("label", {}, input, el("span", {}, name === "all" ? "All" : name.slice(1))));
+function switches() {
+  for (const [id, current, turn] of [["levels", level, (name) => { level = name; }], ["against", against, (name) => { against = name; }]]) {
+    const inputs = [...document.querySelectorAll(`#${id} input`)];
+    if (!inputs.some((input) => input.value === current)) turn(inputs[0]?.value ?? "eager");
+    for (const input of inputs) {
+      input.checked = input.value === (id === "levels" ? level : against);
+      input.addEventListener("change", () => { turn(input.value); update(); curves(); });
+    }
   }
 }
 
@@ -177,26 +190,24 @@ function heads() {
       update();
     });
   }
-  byId("standings").tHead.rows[0].append(el("th", { scope: "col", class: "pick" }, "Draw"));
 }
 
 function fields() {
-  for (const [id, name] of [["search", "q"], ["kind", "kind"], ["backend", "backend"], ["precision", "precision"]]) {
+  for (const [id, name] of [["search", "q"], ["kind", "kind"], ["language", "language"], ["model", "model"]]) {
     const field = byId(id);
-    if (id === "backend" || id === "precision") {
-      const values = [...new Set(entries.map((entry) => entry[id]).filter(Boolean))].sort();
-      field.append(...values.map((text) => el("option", {}, text)));
-      field.closest("label").hidden = values.length < 2;
+    if (id === "language" || id === "model") {
+      const values = new Set(entries.flatMap((entry) => (id === "model" ? entry.model : entry.languages)).filter(Boolean));
+      field.append(...[...values].sort().map((text) => el("option", {}, text)));
     }
     field.value = state.read(name);
     field.addEventListener(id === "search" ? "input" : "change", id === "search" ? debounce(() => { shown = PAGE; update(); }) : update);
   }
-  byId("kind").closest("label").hidden = !entries.some((entry) => entry.kind === "baseline");
   byId("reset").addEventListener("click", () => {
-    for (const id of ["search", "kind", "backend", "precision"]) byId(id).value = "";
+    for (const id of FIELDS) byId(id).value = "";
     sort = { column: "rank", direction: "up" };
     level = "all";
-    document.querySelector("#levels input").checked = true;
+    against = "eager";
+    for (const id of ["levels", "against"]) document.querySelectorAll(`#${id} input`)[0]?.click();
     update();
     curves();
   });
@@ -205,8 +216,7 @@ function fields() {
 function slider() {
   const p = Number(state.read("p", "1")) || 1;
   const input = el("input", { type: "range", id: "p", min: 0, max: 1000, step: 1, value: toSlider(Math.min(Math.max(p, 0.25), 16)), oninput: curves });
-  byId("curve").prepend(el("div", { class: "slider" }, el("label", { for: "p" }, "Least speedup p: "), el("output", { id: "p-value", for: "p" }, fromSlider(Number(input.value)).toFixed(2)), input));
-  document.querySelector("#curves .script").hidden = false;
+  document.querySelector("#curve .slider").replaceChildren(el("label", { for: "p" }, "Least speedup p: "), el("output", { id: "p-value", for: "p" }, fromSlider(Number(input.value)).toFixed(2)), input);
   const watch = new IntersectionObserver((seen) => {
     if (!seen.some((item) => item.isIntersecting)) return;
     watch.disconnect();
@@ -219,7 +229,7 @@ function slider() {
 function decorate() {
   const known = new Map(entries.map((entry) => [entry.id, entry]));
   const rows = byId("standings").tBodies[0].rows;
-  for (const line of rows) line.append(pickBox(known.get(line.dataset.id)));
+  for (const line of rows) line.querySelector(".pick").append(pickBox(known.get(line.dataset.id)));
   shown = Math.max(shown, rows.length);
   offerMore(entries.length - shown);
   announce([...byId("standings").tHead.rows[0].cells], byId("standings").querySelector("[data-sort=rank]"), "up");
@@ -229,13 +239,13 @@ function decorate() {
 async function start() {
   const table = await fetchJson(section.dataset.table.slice(root.length));
   place = Object.fromEntries(table.columns.map((name, at) => [name, at]));
-  entries = table.entries.map((entry, at) => ({ ...entry, at, text: `${entry.name} ${entry.org} ${entry.id}`.toLowerCase() }));
+  againstPlace = Object.fromEntries(table.against.map((name, at) => [name, at]));
+  entries = table.entries.map((entry, at) => ({ ...entry, at, text: `${entry.name} ${entry.org} ${entry.id} ${entry.origin}`.toLowerCase() }));
   picked = picked.filter((id) => entries.some((entry) => entry.id === id));
-  levelSwitch();
+  switches();
   fields();
   heads();
   slider();
-  section.querySelector(".controls").hidden = false;
   if (location.search) draw();
   else decorate();
   showPicked();

@@ -124,7 +124,7 @@ export function drawDiff(a, b, { all }) {
     const body = row.same ? ink[at]() : parts ?? [el(tag, {}, ink[at]())];
     return [el("td", { class: `at ${row.same ? "" : kind}` }, String(at + 1)), el("td", { class: `line ${row.same ? "" : kind}` }, body)];
   };
-  const line = (row) => el("tr", {}, cell(row, "left"), cell(row, "right"));
+  const line = (row) => el("tr", { class: row.same ? "same" : null }, cell(row, "left"), cell(row, "right"));
   const body = el("tbody");
   for (const part of folded(rows, all)) {
     if (part.row) body.append(line(part.row));

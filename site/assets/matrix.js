@@ -60,7 +60,6 @@ function show() {
 }
 
 async function start() {
-  controls.hidden = false;
   const wanted = state.read("add").split(",").filter(Boolean); // before show writes what is there now
   byId("level").value = state.read("level");
   byId("level").addEventListener("change", show);

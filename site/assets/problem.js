@@ -1,18 +1,19 @@
-// A problem's viewer: any kernel's code, its diff against the reference or another kernel, its log and its evidence.
-import { entryData, fetchJson, fetchText, kernelSource, rawResult } from "./data.js";
+// A problem's viewer: any kernel's code, its diff against the reference or another kernel, its facts, log and evidence.
+import { chosen as against, factors, onAgainst, over } from "./against.js";
+import { entryData, fetchJson, fetchPacked, fetchText, kernelSource, rawResult } from "./data.js";
 import { drawDiff } from "./diff.js";
 import { byId, el, root } from "./dom.js";
 import * as format from "./format.js";
-import { highlight } from "./highlight.js";
+import { drawCode, launches } from "./listing.js";
 import * as state from "./state.js";
 
 const viewer = byId("code");
 const [gpu, left, right, changed] = ["gpu", "a", "b", "changed"].map(byId);
 const problem = viewer.dataset.problem;
 const REFERENCE = "reference";
-const NOTHING = "nothing";
 let kernels = [];
 let turn = 0;
+let text = "";
 
 const named = (entry) => kernels.find((kernel) => kernel.entry === entry);
 
@@ -25,15 +26,29 @@ function option(kernel) {
 async function loadBoard({ isAddressed = false } = {}) {
   kernels = gpu.value ? (await fetchJson(`api/v1/problems/${gpu.value}/${problem}.json`)).kernels : [];
   const [a, b] = [state.read("a"), state.read("b")];
-  left.replaceChildren(...kernels.map(option));
-  right.replaceChildren(el("option", { value: REFERENCE }, "the PyTorch reference"), el("option", { value: NOTHING }, "nothing: code only"), ...kernels.map(option));
-  if (named(a)) left.value = a;
+  await takeMissing(a);
   await takeSample(a, state.read("sample"));
-  if ([REFERENCE, NOTHING].includes(b) || named(b)) right.value = b;
+  left.replaceChildren(...kernels.map(option));
+  right.replaceChildren(el("option", { value: "" }, "nothing: the file alone"), el("option", { value: REFERENCE }, "the PyTorch reference"), ...kernels.map(option));
+  if (named(a)) left.value = a;
+  else if (!isAddressed || !a) left.value = firstToShow();
+  if (b === REFERENCE || named(b)) right.value = b;
   if (!isAddressed || !a || named(a)) return show();
   left.selectedIndex = -1;
   byId("facts").replaceChildren();
   return complain(`“${a}” has no kernel for this problem on this board.`);
+}
+
+// The fastest that is no baseline, else the first.
+const firstToShow = () => (kernels.find((kernel) => kernel.kind !== "baseline" && format.fast(kernel)) ?? kernels[0])?.entry ?? "";
+
+// The list holds the fastest kernels of a large board; another's row is with its entry.
+async function takeMissing(entry) {
+  if (!entry || named(entry)) return;
+  const listed = (await fetchJson(`boards/${gpu.value}.table.json`)).entries.some((item) => item.id === entry);
+  const data = listed ? await entryData(gpu.value, entry) : null;
+  const row = data?.rows.find((item) => format.problemOf(item.key).id === problem);
+  if (row) kernels.push({ ...row, entry, display_name: data.display_name });
 }
 
 // An address may name another sample than the one that stands for the entry.
@@ -60,46 +75,61 @@ async function show() {
     byId("facts").replaceChildren();
     return;
   }
-  state.write({ board: gpu.value === viewer.dataset.first ? "" : gpu.value, a: left.value, b: right.value === REFERENCE ? "" : right.value, sample: named(left.value).sample });
-  byId("shown").replaceChildren(el("p", { class: "soft" }, "Fetching the code …"));
+  state.write({ board: gpu.value === viewer.dataset.first ? "" : gpu.value, a: left.value, b: right.value, sample: named(left.value).sample });
+  changed.closest("label").hidden = !right.value;
   try {
-    const [a, b] = await Promise.all([source(left.value), right.value === NOTHING ? null : source(right.value)]);
-    const facts = await evidence(named(left.value));
+    const [a, b] = await Promise.all([source(left.value), right.value ? source(right.value) : null]);
+    const facts = await evidence(named(left.value), a.source);
     if (mine !== turn) return; // a later choice overtook this one
+    text = a.source;
     byId("facts").replaceChildren(...facts);
-    byId("shown").replaceChildren(b ? drawDiff(b, a, { all: !changed.checked }) : code(a));
+    byId("shown").replaceChildren(b ? drawDiff(b, a, { all: !changed.checked }) : drawCode(a));
     chosenRow();
+    atLine();
   } catch (error) {
     complain(`The code cannot be shown: ${error.message}`);
   }
+}
+
+function atLine() {
+  const line = /^#L\d+$/.test(location.hash) && byId(location.hash.slice(1));
+  if (line) line.scrollIntoView({ block: "center" });
 }
 
 function complain(message) {
   byId("shown").replaceChildren(el("p", { class: "notice" }, message));
 }
 
-function code(side) {
-  const block = el("pre", { class: "code", tabindex: 0, "aria-label": `Kernel of ${side.name}` });
-  block.append(highlight(side.source));
-  return block;
-}
-
-async function evidence(kernel) {
+async function evidence(kernel, code) {
   const line = el("p", {}, el("span", { class: `status ${kernel.status}` }, format.words[kernel.status]));
+  const facts = [];
   if (kernel.speedup) {
-    line.append(` · ${format.speedup(kernel.speedup)} (95 %: ${format.interval(kernel.speedup_ci95)}) · ${format.ms(kernel.runtime_ms)} against ${format.ms(kernel.reference_ms)}`);
+    facts.push(["Speedup", `${format.speedup(kernel.speedup)} (95 %: ${format.interval(kernel.speedup_ci95)})`], ["Time", `${format.ms(kernel.runtime_ms)} against ${format.ms(kernel.reference_ms)}`]);
+    if (kernel.light_share) facts.push(["Light speed", `${format.percent(kernel.light_share)}${kernel.light_share_ci95 ? ` (${kernel.light_share_ci95.map(format.percent).join(" to ")})` : ""}`]);
   }
-  line.append(" · SHA-256 ", el("code", {}, kernel.kernel_sha256.slice(0, 16)));
-  if (kernel.status === "correct") return [line];
+  if (kernel.language) facts.push(["Written in", kernel.language]);
+  if (kernel.labels?.length) facts.push(["Labels", kernel.labels.join(", ")]);
+  for (const launch of launches(code)) facts.push(["Launch", el("code", {}, launch)]);
+  facts.push(["SHA-256", el("code", {}, kernel.kernel_sha256.slice(0, 16))]);
+  const parts = [line, el("dl", { class: "pairs" }, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), ...await revisions(kernel)];
+  if (kernel.status === "correct") return parts;
   const result = await rawResult(gpu.value, kernel.entry);
   const row = result.rows.find((item) => item.key === kernel.key) ?? {};
-  const parts = [line];
   if (row.failure) {
     parts.push(el("p", {}, el("strong", {}, row.failure.name), `: ${row.failure.message}`));
     if (row.failure.log) parts.push(el("h3", {}, "End of the log"), el("pre", { class: "log", tabindex: 0, "aria-label": "Log" }, row.failure.log));
   }
-  if (row.evidence) parts.push(el("h3", {}, "Evidence"), el("pre", { class: "log", tabindex: 0, "aria-label": "Evidence" }, JSON.stringify(row.evidence, null, 2)));
+  if (row.evidence) parts.push(el("h3", {}, "Counter-example"), el("pre", { class: "log", tabindex: 0, "aria-label": "Counter-example" }, JSON.stringify(row.evidence, null, 2)));
   return parts;
+}
+
+async function revisions(kernel) {
+  const entry = await entryData(gpu.value, kernel.entry).catch(() => null);
+  if (!entry || entry.revision < 2) return [];
+  const known = (await fetchPacked(`api/v1/revisions/${gpu.value}/${encodeURIComponent(kernel.entry)}.json.gz`).catch(() => null))?.kernels[kernel.key];
+  if (!known?.length) return [];
+  return [el("details", {}, el("summary", {}, `Earlier verdicts (${known.length})`), el("ol", { class: "history" },
+    known.toReversed().map(([revision, at, status, speedup, digest]) => el("li", { value: revision }, `${at.slice(0, 10)}: ${format.words[status]}${speedup ? `, ${format.speedup(speedup)}` : ""} `, el("code", {}, digest)))))];
 }
 
 function chosenRow() {
@@ -119,9 +149,7 @@ async function showCode(board, entry) {
   viewer.scrollIntoView();
 }
 
-function codeButton(board, entry, name) {
-  return el("td", {}, el("button", { type: "button", "aria-label": `Show the code of ${name}`, onclick: () => showCode(board, entry) }, "Show"));
-}
+const codeButton = (board, entry, name) => el("button", { type: "button", "aria-label": `Show the code of ${name}`, onclick: () => showCode(board, entry) }, "Show");
 
 function kernelRow(board, kernel, at) {
   return el("tr", { "data-entry": kernel.entry }, el("td", { class: "n soft" }, String(at + 1)),
@@ -129,13 +157,28 @@ function kernelRow(board, kernel, at) {
     el("td", {}, el("span", { class: `status ${kernel.status}` }, format.words[kernel.status])),
     el("td", { class: `n ${format.faster(kernel) ? "up" : ""}` }, format.speedup(kernel.speedup), el("small", {}, format.interval(kernel.speedup_ci95))),
     el("td", { class: "n" }, format.ms(kernel.runtime_ms)), el("td", { class: "n" }, format.ms(kernel.reference_ms)), el("td", { class: "n" }, format.percent(kernel.light_share)),
-    el("td", {}, (kernel.labels ?? []).flatMap((label) => [el("span", { class: "tag" }, label), " "])), codeButton(board, kernel.entry, kernel.display_name));
+    el("td", {}, kernel.language ?? ""), el("td", {}, (kernel.labels ?? []).flatMap((label) => [el("span", { class: "tag" }, label), " "])),
+    el("td", { class: "script-cell" }, codeButton(board, kernel.entry, kernel.display_name)));
+}
+
+// Every table's speedups against what was chosen; of a board without that reference nothing changes.
+async function hold() {
+  for (const table of document.querySelectorAll("table.kernels")) {
+    const board = table.dataset.kernels;
+    const factor = (await factors(board))?.[problem] ?? 1;
+    const data = (await fetchJson(`api/v1/problems/${board}/${problem}.json`)).kernels;
+    for (const row of table.tBodies[0].rows) {
+      const item = over(data.find((kernel) => kernel.entry === row.dataset.entry), factor);
+      if (!item) continue;
+      row.cells[3].replaceChildren(format.speedup(item.speedup), el("small", {}, format.interval(item.speedup_ci95)));
+      row.cells[3].classList.toggle("up", format.faster(item));
+    }
+  }
 }
 
 function tables() {
   for (const table of document.querySelectorAll("table.kernels")) {
-    table.tHead.rows[0].append(el("th", { scope: "col" }, "Code"));
-    for (const row of table.tBodies[0].rows) row.append(codeButton(table.dataset.kernels, row.dataset.entry, row.cells[1].textContent));
+    for (const row of table.tBodies[0].rows) row.cells[row.cells.length - 1].append(codeButton(table.dataset.kernels, row.dataset.entry, row.cells[1].textContent));
   }
   for (const link of document.querySelectorAll("[data-all]")) {
     const board = link.dataset.all;
@@ -144,19 +187,29 @@ function tables() {
       document.querySelector(`table.kernels[data-kernels="${CSS.escape(board)}"]`).tBodies[0].replaceChildren(...all.map((kernel, at) => kernelRow(board, kernel, at)));
       button.remove();
       chosenRow();
+      if (against() !== "eager") hold();
     } }, "Show all");
     link.after(" ", button);
   }
 }
 
-for (const block of document.querySelectorAll("pre[data-plain]")) {
-  block.closest("details").addEventListener("toggle", () => block.replaceChildren(highlight(block.textContent)), { once: true });
+function takeAway() {
+  byId("copy").addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text).then(() => { byId("said").textContent = "Copied."; }, () => { byId("said").textContent = "This browser does not let a page copy."; });
+  });
+  byId("save").addEventListener("click", () => {
+    const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/x-python" })), download: `${left.value}-${problem}.py` });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
 }
+
 if (gpu.value || gpu.options?.length) {
   const wanted = state.read("board");
   if (wanted && gpu.options && [...gpu.options].some((item) => item.value === wanted)) gpu.value = wanted;
-  viewer.hidden = false;
   tables();
+  takeAway();
+  if (onAgainst(hold)) hold();
   gpu.addEventListener("change", () => loadBoard());
   for (const field of [left, right, changed]) field.addEventListener("change", show);
   loadBoard({ isAddressed: true }).catch((error) => complain(`The kernels cannot be shown: ${error.message}`))

@@ -4,6 +4,7 @@
   const order = ["auto", "light", "dark"];
   const read = () => { try { return localStorage.getItem("theme") || "auto"; } catch { return "auto"; } };
   const apply = (name) => { if (name === "auto") root.removeAttribute("data-theme"); else root.setAttribute("data-theme", name); };
+  root.classList.add("js"); // what scripts fill has its place before they run
   let current = order.includes(read()) ? read() : "auto";
   apply(current);
   addEventListener("DOMContentLoaded", () => {

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from kernel_evaluator.records.keys import RANKED_LEVELS
 
 from leaderboard.render import places
+from leaderboard.render.pages.answers import answer, cost_chart, family_lines
 from leaderboard.render.parts import charts, numbers
 from leaderboard.render.parts.lines import EntryLine, is_scored
 from leaderboard.render.site import BoardView, Site
-from leaderboard.stages.standings import THRESHOLDS, Scores, Standing
+from leaderboard.stages.standings import REFERENCES, THRESHOLDS, Against, Reference, Scores, Standing
 
 ROWS_IN_PAGE = 200
 CURVES_IN_PAGE = 5
-WHISKER_WIDTH = 84.0
+WHISKER_WIDTH = 64.0
 COLUMNS = (
     "deployed",
     "geomean",
@@ -32,13 +34,15 @@ COLUMNS = (
     "light",
 )
 """The order of an entry's figures in the table's data; `site/assets/board.js` reads them by place."""
+AGAINST_COLUMNS = ("deployed", "geomean", "fast1", "fast1.5", "fast2")
+"""The order of its figures against another reference than eager PyTorch."""
 
 
 def write_board(site: Site, view: BoardView) -> None:
     """Write a board's page, its table data, and for a large board the page that lists every entry."""
     name = places.board_page(view.name)
-    shown = view.entries[:ROWS_IN_PAGE]
-    values = board_values(view)
+    shown = view.rows[:ROWS_IN_PAGE]
+    values = board_values(site, view)
     site.page(name, "board.html", view=view, entries=shown, whole=len(shown) == len(view.entries), **values)
     if view is site.boards[0]:
         site.page(
@@ -51,7 +55,7 @@ def write_board(site: Site, view: BoardView) -> None:
         )
     if len(shown) < len(view.entries):
         site.page(
-            places.all_page(view.name), "board.html", view=view, entries=view.entries, whole=True, **values
+            places.all_page(view.name), "board.html", view=view, entries=view.rows, whole=True, **values
         )
     site.folder.write_json(table_file(view.name), table_data(view))
 
@@ -61,7 +65,7 @@ def table_file(board: str) -> str:
     return f"boards/{places.slug(board)}.table.json"
 
 
-def board_values(view: BoardView) -> dict[str, Any]:
+def board_values(site: Site, view: BoardView) -> dict[str, Any]:
     """Compute what the board's template draws beside the records."""
     scale = _scale(view)
     levels = sorted({level for line in view.entries for level in line.standing.levels})
@@ -72,6 +76,10 @@ def board_values(view: BoardView) -> dict[str, Any]:
         "curves": [curve(view, line) for line in chosen(view)],
         "ticks": charts.curve_ticks(),
         "table_file": table_file(view.name),
+        "answer": answer(site, view),
+        "families": family_lines(site, view),
+        "cost": cost_chart(view),
+        "references": [name for name in REFERENCES if name == "eager" or name in view.board.references],
         "updated": max((line.standing.result.finished_at for line in view.entries), default=""),
     }
 
@@ -102,12 +110,14 @@ def table_data(view: BoardView) -> dict[str, Any]:
     return {
         "board": view.name,
         "columns": COLUMNS,
-        "entries": [_table_entry(line) for line in view.entries],
+        "against": AGAINST_COLUMNS,
+        "entries": [_table_entry(view, line) for line in view.rows],
     }
 
 
-def _table_entry(line: EntryLine) -> dict[str, Any]:
+def _table_entry(view: BoardView, line: EntryLine) -> dict[str, Any]:
     standing = line.standing
+    languages = Counter(kernel.language for kernel in view.by_entry[standing.entry] if kernel.language)
     return {
         "id": standing.entry,
         "name": line.name,
@@ -116,12 +126,30 @@ def _table_entry(line: EntryLine) -> dict[str, Any]:
         "rank": line.rank,
         "why": standing.unranked_because,
         "date": line.date,
-        "backend": line.backend,
-        "precision": line.precision,
+        "origin": line.origin,
+        "model": line.model,
+        "scaffold": line.scaffold,
+        "cost": line.cost_usd,
+        "languages": [name for name, _ in languages.most_common()],
         "ci": [numbers.rounded(bound) for bound in standing.deployed_ci95],
         "all": _figures(standing.overall),
         **{f"l{level}": _figures(scores) for level, scores in sorted(standing.levels.items())},
+        "vs": {name: _against(standing, name) for name in standing.against},
     }
+
+
+def _against(standing: Standing, name: Reference) -> dict[str, Any]:
+    item = standing.against[name]
+    return {
+        "ci": [numbers.rounded(bound) for bound in item.ci95 or ()],
+        "all": _against_figures(item),
+        **{f"l{level}": _against_figures(found) for level, found in standing.levels_against[name].items()},
+    }
+
+
+def _against_figures(item: Against) -> list[float | None]:
+    speeds = numbers.rounded(item.deployed_speedup), numbers.rounded(item.geomean_speedup)
+    return [*speeds, *(numbers.rounded(item.fast[p]) for p in THRESHOLDS)]
 
 
 def _figures(scores: Scores) -> list[float | int | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +13,13 @@ from kernel_evaluator.records.version import evaluator_sha256
 from leaderboard.render import places
 from leaderboard.render.model import Revision
 from leaderboard.render.pages.boards import counts
-from leaderboard.render.parts import charts, numbers
+from leaderboard.render.parts import charts, numbers, plots
+from leaderboard.render.parts.kernels import compressed
 from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, is_scored
 from leaderboard.render.parts.rows import kernel_rows
 from leaderboard.render.site import BoardView, Site, problem_title
 from leaderboard.stages.standings import Against, Scores
+from leaderboard.texts.inert import visible_json
 
 
 def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
@@ -42,6 +45,11 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         missing=missing(standing.overall),
         bars=charts.histogram([kernel.speedup for kernel in kernels if kernel.speedup and kernel.is_correct]),
         bar_ticks=charts.histogram_ticks(),
+        languages=Counter(kernel.language for kernel in kernels if kernel.language).most_common(),
+        roofline=plots.roofline_plot(
+            [kernel for kernel in kernels if kernel.key.sample == 0], view.roofs, *view.device
+        ),
+        progress=_progress(history(site, view, line), line.name),
         labels=Counter(label for kernel in kernels for label in kernel.labels).most_common(),
         evaluators=site.data.evaluators.get((view.name, standing.entry), Counter()).most_common(),
         present=evaluator_sha256(),
@@ -50,7 +58,32 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         citation=citation(site, line),
         code_link=code_link(site, standing.entry),
     )
+    write_verdicts(site, view, line)
     site.folder.write_json(places.entry_api(view.name, standing.entry), entry_data(view, line))
+
+
+def _progress(revisions: Sequence[Revision], name: str) -> plots.TimePlot | None:
+    """Draw an entry's deployed speedup over its evaluations; None where there is but one."""
+    if len(revisions) < 2:
+        return None
+    points = [
+        (
+            item.finished_at,
+            item.deployed_speedup or 1.0,
+            f"revision {item.revision}: {numbers.speedup(item.deployed_speedup)}, {item.correct} correct",
+        )
+        for item in sorted(revisions, key=lambda item: item.finished_at)
+    ]
+    return plots.time_plot({name: points})
+
+
+def write_verdicts(site: Site, view: BoardView, line: EntryLine) -> None:
+    """Write the earlier verdicts on each kernel of an entry, where there are any."""
+    earlier = site.data.verdicts.get((view.name, line.standing.entry))
+    if earlier:
+        body = {"board": view.name, "entry": line.standing.entry, "kernels": earlier}
+        name = places.revisions_api(view.name, line.standing.entry)
+        site.folder.write(name, compressed(json.dumps(visible_json(body))))
 
 
 def failures(kernels: Sequence[KernelLine]) -> list[tuple[str, str, int]]:
@@ -137,6 +170,10 @@ def standing_data(line: EntryLine) -> dict[str, Any]:
         "display_name": line.name,
         "organization": line.organization,
         "kind": standing.kind,
+        "model": line.model,
+        "scaffold": line.scaffold,
+        "cost_usd": line.cost_usd,
+        "tokens": line.tokens,
         "rank": standing.rank,
         "rank_shared_by": line.sharing if standing.rank is not None else None,
         "unranked_because": standing.unranked_because,
@@ -194,6 +231,7 @@ def kernel_data(line: KernelLine, *, counted: bool) -> dict[str, Any]:
         "reference_ms": numbers.rounded(line.reference_ms),
         "light_share": numbers.rounded(line.light_share),
         "light_share_ci95": _bounds(line.light_interval),
+        "language": line.language,
         "labels": list(line.labels),
         "failure": line.message,
         "kernel_sha256": line.kernel_sha256,

@@ -14,7 +14,7 @@ from leaderboard.render.parts import numbers
 from leaderboard.render.parts.kernels import compressed
 from leaderboard.render.parts.lines import EntryLine
 from leaderboard.render.site import BoardView, Site
-from leaderboard.stages.standings import THRESHOLDS
+from leaderboard.stages.standings import THRESHOLDS, Reference, Standing
 from leaderboard.texts.inert import cell
 
 FEED_LENGTH = 50
@@ -40,6 +40,14 @@ def write_board_data(site: Site, view: BoardView) -> None:
     """Write a board's standings as JSON and CSV, and every kernel of it as CSV."""
     name = f"{places.API}/boards/{places.slug(view.name)}"
     site.folder.write_json(places.board_api(view.name), board_data(view))
+    references = {
+        reference: {problem: numbers.rounded(value) for problem, value in factors.items()}
+        for reference, factors in view.board.references.items()
+    }
+    site.folder.write_json(
+        places.references_api(view.name),
+        {"schema_version": 1, "board": view.name, "references": references},
+    )
     site.folder.write(f"{name}.csv", board_csv(view))
     site.folder.write(f"{name}.rows.csv.gz", compressed(rows_csv(view)))
 
@@ -58,6 +66,7 @@ def index_data(site: Site) -> dict[str, Any]:
                 "entries": len(view.entries),
                 "standings": places.board_api(view.name),
                 "standings_csv": f"{places.API}/boards/{places.slug(view.name)}.csv",
+                "references": places.references_api(view.name),
                 "rows_csv": f"{places.API}/boards/{places.slug(view.name)}.rows.csv.gz",
                 "entry": f"{places.API}/entries/{places.slug(view.name)}/{{entry}}.json",
                 "result": f"{places.API}/results/{places.slug(view.name)}/{{entry}}.json.gz",
@@ -89,9 +98,15 @@ def board_csv(view: BoardView) -> str:
         "display_name",
         "organization",
         "kind",
+        "model",
+        "scaffold",
+        "cost_usd",
         "deployed_speedup",
         "deployed_low",
         "deployed_high",
+        "over_compile",
+        "over_best",
+        "light_share",
         "geomean_speedup",
         "geomean_n",
         *(f"fast@{p:g}" for p in THRESHOLDS),
@@ -116,6 +131,7 @@ def rows_csv(view: BoardView) -> str:
         "runtime_ms",
         "reference_ms",
         "light_share",
+        "language",
         "labels",
     ]
     return _csv(chain([header], _kernel_rows(view)))
@@ -140,8 +156,13 @@ def _board_row(line: EntryLine) -> list[Any]:
         cell(line.name),
         cell(line.organization),
         standing.kind,
+        cell(line.model),
+        cell(line.scaffold),
+        "" if line.cost_usd is None else line.cost_usd,
         scores.deployed_speedup,
         *standing.deployed_ci95,
+        *(_over(standing, reference) for reference in ("compile", "best")),
+        "" if scores.light_share is None else scores.light_share,
         scores.geomean_speedup,
         scores.geomean_n,
         *(scores.fast[p] for p in THRESHOLDS),
@@ -151,6 +172,11 @@ def _board_row(line: EntryLine) -> list[Any]:
         scores.problems,
         standing.result.finished_at,
     ]
+
+
+def _over(standing: Standing, reference: Reference) -> float | str:
+    held = standing.against.get(reference)
+    return "" if held is None else held.deployed_speedup
 
 
 def _kernel_rows(view: BoardView) -> Iterator[list[Any]]:
@@ -165,6 +191,7 @@ def _kernel_rows(view: BoardView) -> Iterator[list[Any]]:
                 line.speedup,
                 *(line.interval or ("", "")),
                 *times,
+                line.language,
                 labels,
             ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,16 +11,15 @@ from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.render import places
 from leaderboard.render.pages.boards import counts
-from leaderboard.render.parts import charts, numbers
+from leaderboard.render.parts import numbers, plots
 from leaderboard.render.parts.lines import EntryLine, KernelLine
 from leaderboard.render.site import BoardView, Site
 
 COLUMNS_IN_PAGE = 12
 RECORDS_IN_PAGE = 100
-CHART = (720.0, 220.0)
-CHART_LEFT = 48.0
-CHART_BOTTOM = 190.0
-CHART_TOP = 14.0
+LINES = 6
+"""Lines of models in the drawing, the fastest of them."""
+TOGETHER = "all together"
 
 Arrival = tuple[str, EntryLine, KernelLine]
 """When a kernel was first found correct, by which entry, and what it is."""
@@ -29,20 +29,30 @@ Arrival = tuple[str, EntryLine, KernelLine]
 class Record:
     """A kernel that was the fastest of its problem when it came."""
 
-    date: str
+    at: str
     line: KernelLine
     before: KernelLine | None
     entry: EntryLine
     holder: EntryLine | None
 
+    @property
+    def date(self) -> str:
+        """The day on which it was first found correct."""
+        return numbers.date(self.at)
+
 
 @dataclass(frozen=True)
 class Progress:
-    """A day, and the deployed speedup of the best kernels up to it together, over all ranked problems."""
+    """A moment, and the deployed speedup of the best kernels up to it together, over all ranked problems."""
 
-    date: str
+    at: str
     deployed: float
     problems: int
+
+    @property
+    def date(self) -> str:
+        """The day."""
+        return numbers.date(self.at)
 
 
 def write_matrix(site: Site, view: BoardView) -> None:
@@ -76,7 +86,7 @@ def write_records(site: Site, view: BoardView) -> None:
         records=list(reversed(found))[:RECORDS_IN_PAGE],
         total=len(found),
         progress=progress,
-        chart=_chart(progress),
+        chart=frontier(site, view, progress),
         problem_names={problem: item.name for problem, item in site.problems.items()},
     )
     site.folder.write_json(
@@ -99,21 +109,87 @@ def write_records(site: Site, view: BoardView) -> None:
     )
 
 
-def records(site: Site, view: BoardView) -> list[Record]:
+def frontier(site: Site, view: BoardView, progress: list[Progress]) -> plots.TimePlot | None:
+    """Draw what the best kernels give together over time: of all entries, and of each model's alone.
+
+    Entries that name no model stand for themselves. Marked is when another evaluator came.
+    """
+    series: dict[str, list[tuple[str, float, str]]] = {TOGETHER: _points(progress)}
+    pages: dict[str, str] = {}
+    own: dict[str, list[Progress]] = {}
+    for author, entries in _by_author(view).items():
+        own[author] = progress_of(view, records(site, view, frozenset(entries)))
+        if len(entries) == 1:
+            pages[author] = view.names[entries[0]].page
+    last = {author: points[-1].deployed for author, points in own.items() if points}
+    for author in sorted(last, key=lambda name: -last[name])[:LINES]:
+        series[author] = _points(own[author])
+    if len(last) == 1:
+        series.pop(TOGETHER)
+    return plots.time_plot(series, pages=pages, marks=evaluators(site, view))
+
+
+def evaluators(site: Site, view: BoardView) -> list[tuple[str, str]]:
+    """Give the moments at which rows of another evaluator first came to the board: (time, digest)."""
+    first: dict[str, str] = {}
+    for line in view.entries:
+        place = view.name, line.standing.entry
+        seen = [(item.finished_at, item.evaluator_sha256) for item in site.data.history.get(place, ())]
+        for digest, _ in site.data.evaluators.get(place, Counter()).most_common(1):
+            seen.append((line.standing.result.finished_at, digest))
+        for at, digest in seen:
+            if digest:
+                first[digest] = min(at, first.get(digest, at))
+    ordered = sorted((at, digest[:8]) for digest, at in first.items())
+    return ordered[1:]
+
+
+def _by_author(view: BoardView) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for line in view.entries:
+        if line.standing.kind == "entry":
+            found[line.model or line.name].append(line.standing.entry)
+    return found
+
+
+def _points(progress: list[Progress]) -> list[tuple[str, float, str]]:
+    return [
+        (
+            point.at,
+            point.deployed,
+            f"{point.date}: {numbers.speedup(point.deployed)}, {point.problems} problems",
+        )
+        for point in progress
+    ]
+
+
+def records(site: Site, view: BoardView, entries: frozenset[str] | None = None) -> list[Record]:
     """Give every kernel that was the fastest of its problem when it was first found correct, oldest first.
 
     Speedups are the latest, of all kernels.
     """
     best: dict[str, KernelLine] = {}
     found: list[Record] = []
-    for finished_at, entry, line in sorted(_arrivals(site, view), key=_by_arrival):
+    arrivals = (item for item in _arrivals(site, view) if entries is None or item[2].entry in entries)
+    for finished_at, entry, line in sorted(arrivals, key=_by_arrival):
         before = best.get(line.problem)
         if before and (line.speedup or 0) <= (before.speedup or 0):
             continue
         best[line.problem] = line
         holder = view.names[before.entry] if before else None
-        found.append(Record(numbers.date(finished_at), line, before, entry, holder))
+        found.append(Record(finished_at, line, before, entry, holder))
     return found
+
+
+def records_by_problem(site: Site, view: BoardView) -> dict[str, list[Record]]:
+    """Give a board's records, problem by problem; worked out once."""
+    if view.name not in site.remembered:
+        found: dict[str, list[Record]] = defaultdict(list)
+        for record in records(site, view):
+            found[record.line.problem].append(record)
+        site.remembered[view.name] = found
+    remembered: dict[str, list[Record]] = site.remembered[view.name]
+    return remembered
 
 
 def _arrivals(site: Site, view: BoardView) -> Iterator[Arrival]:
@@ -135,7 +211,7 @@ def _by_arrival(arrival: Arrival) -> tuple[str, str, KernelKey]:
 
 
 def progress_of(view: BoardView, found: list[Record]) -> list[Progress]:
-    """Follow the deployed speedup of the best kernels together, one point a day."""
+    """Follow the deployed speedup of the best kernels together, one point an evaluation."""
     problems = view.entries[0].standing.overall.ranked_problems if view.entries else 0
     logs: dict[str, float] = {}
     points: dict[str, Progress] = {}
@@ -143,31 +219,5 @@ def progress_of(view: BoardView, found: list[Record]) -> list[Progress]:
         if problems and counts(view, record.line.problem):
             logs[record.line.problem] = math.log(record.line.speedup or 1.0)
             total = math.exp(math.fsum(logs.values()) / problems)
-            points[record.date] = Progress(record.date, total, len(logs))
+            points[record.at] = Progress(record.at, total, len(logs))
     return list(points.values())
-
-
-def _chart(progress: list[Progress]) -> dict[str, object]:
-    """Place the points: days across, deployed speedup upwards from 1."""
-    width = CHART[0] - CHART_LEFT - 8
-    top = max((point.deployed for point in progress), default=1.0)
-    high = max(1.0 + (top - 1.0) * 1.15, 1.1)
-    step = width / max(len(progress) - 1, 1)
-    points = [
-        (
-            CHART_LEFT + at * step,
-            CHART_BOTTOM - (point.deployed - 1) / (high - 1) * (CHART_BOTTOM - CHART_TOP),
-        )
-        for at, point in enumerate(progress)
-    ]
-    marks = [
-        charts.Tick(_y(1 + (high - 1) * share, high), f"{1 + (high - 1) * share:.2f}×")
-        for share in (0, 0.25, 0.5, 0.75, 1)
-    ]
-    shown = sorted({0, len(progress) // 2, len(progress) - 1}) if progress else []
-    days = [charts.Tick(points[at][0], progress[at].date) for at in shown]
-    return {"path": charts.steps_path(points, CHART[0] - 8), "points": points, "marks": marks, "days": days}
-
-
-def _y(value: float, high: float) -> float:
-    return CHART_BOTTOM - (value - 1) / (high - 1) * (CHART_BOTTOM - CHART_TOP)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,13 +14,26 @@ from leaderboard.light.roofline import CEILINGS, Roof
 from leaderboard.render import places
 from leaderboard.render.model import Baseline
 from leaderboard.render.pages.entries import kernel_data
-from leaderboard.render.parts import numbers
+from leaderboard.render.pages.history import records_by_problem
+from leaderboard.render.parts import numbers, plots
 from leaderboard.render.parts.code import highlighted
 from leaderboard.render.parts.lines import KernelLine
 from leaderboard.render.site import BoardView, Site, problem_title
+from leaderboard.stages.categories import FAMILIES, family
 
 TOP = 5
 ROWS_IN_PAGE = 25
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One problem of the atlas; `over` is the best entry's speedup over the best of PyTorch."""
+
+    problem: str
+    item: Problem
+    family: str
+    over: float | None
+    tone: str
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,7 @@ class Results:
     """What a board knows of one problem."""
 
     view: BoardView
+    problem: str
     lines: list[KernelLine]
     correct: int
     baseline: Baseline
@@ -47,13 +61,20 @@ class Results:
     @property
     def best_sent(self) -> KernelLine | None:
         """The fastest correct kernel of an entry."""
-        return next((line for line in self.sent if line.is_correct and line.speedup), None)
+        return self.view.fastest.get(self.problem)
 
     @property
     def best_of_pytorch(self) -> KernelLine | None:
         """The fastest correct baseline: eager PyTorch, torch.compile and what else was measured."""
-        ours = (line for line in self.lines if self._is_baseline(line))
-        return next((line for line in ours if line.is_correct and line.speedup), None)
+        return self.view.best_of_pytorch.get(self.problem)
+
+    @property
+    def over_best(self) -> float | None:
+        """How much faster the best entry is than the best of PyTorch; None where there is none."""
+        best, torch = self.best_sent, self.best_of_pytorch
+        if best is None or not best.speedup:
+            return None
+        return best.speedup / max(torch.speedup if torch and torch.speedup else 1.0, 1.0)
 
     def _is_baseline(self, line: KernelLine) -> bool:
         return self.view.names[line.entry].standing.kind == "baseline"
@@ -92,19 +113,68 @@ def write_problem(site: Site, problem: str, sources: dict[tuple[str, str], str])
         certified=problem in site.data.certified,
         deal=site.data.deals.get(problem),
         ceilings=CEILINGS,
+        family=family(item.level, item.name),
+        progress=_progress(site, problem),
     )
     site.folder.write(f"problems/{problem}.py", item.source)
     for result in found:
         site.folder.write_json(places.problem_api(result.view.name, problem), problem_data(result, item))
 
 
+def _progress(site: Site, problem: str) -> list[tuple[BoardView, plots.TimePlot]]:
+    """Draw who was fastest when, on each board where it was more than one kernel."""
+    found = []
+    for view in site.boards:
+        points = [
+            (
+                record.at,
+                record.line.speedup or 1.0,
+                f"{record.date}: {numbers.speedup(record.line.speedup)}, {record.entry.name}",
+            )
+            for record in records_by_problem(site, view).get(problem, ())
+        ]
+        plot = plots.time_plot({"fastest kernel": points}) if len(points) > 1 else None
+        if plot:
+            found.append((view, plot))
+    return found
+
+
 def write_problem_list(site: Site) -> None:
-    """Write the page that lists every problem."""
-    rows = [
-        (problem, item, [results(site, view, problem) for view in site.boards[:1]])
-        for problem, item in site.problems.items()
-    ]
-    site.page("problems/index.html", "problems.html", rows=rows, certified=site.data.certified)
+    """Write the page that lists every problem, one for each board; without a board one without figures."""
+    views: list[BoardView | None] = [*site.boards] or [None]
+    for view in views:
+        rows = [
+            (problem, item, results(site, view, problem) if view else None, family(item.level, item.name))
+            for problem, item in site.problems.items()
+        ]
+        site.page(
+            places.problems_page("" if view is None or view is site.boards[0] else view.name),
+            "problems.html",
+            view=view,
+            rows=rows,
+            atlas=atlas(rows),
+            families=list(FAMILIES),
+            certified=site.data.certified,
+        )
+
+
+def atlas(rows: Sequence[tuple[str, Problem, Results | None, str]]) -> dict[int, list[Cell]]:
+    """Colour every problem by the best entry over the best of PyTorch: level to cells."""
+    cells: dict[int, list[Cell]] = {}
+    for problem, item, found, of_family in rows:
+        over = found.over_best if found else None
+        cells.setdefault(item.level, []).append(Cell(problem, item, of_family, over, _tone(over)))
+    return cells
+
+
+def _tone(over: float | None) -> str:
+    """Name the colour of a cell."""
+    if over is None:
+        return "open"
+    return next(
+        (name for least, name in ((2, "up3"), (1.2, "up2"), (1.02, "up1"), (0.98, "even")) if over >= least),
+        "slower",
+    )
 
 
 def results(site: Site, view: BoardView, problem: str) -> Results:
@@ -117,6 +187,7 @@ def results(site: Site, view: BoardView, problem: str) -> Results:
         baseline = Baseline(eager_ms=middle, source="the median of the times measured beside the kernels")
     return Results(
         view,
+        problem,
         lines,
         sum(line.is_correct for line in lines),
         baseline,
@@ -169,6 +240,7 @@ def problem_data(result: Results, item: Problem) -> dict[str, Any]:
             {
                 "entry": line.entry,
                 "display_name": names[line.entry].name,
+                "kind": names[line.entry].standing.kind,
                 **kernel_data(line, counted=not result.unranked_because),
             }
             for line in result.lines

@@ -87,6 +87,24 @@ def histogram_ticks(width: float = 640) -> list[Tick]:
     return [Tick((power + 3) * width / 7, f"{2.0**power:g}×") for power in range(-3, 5)]
 
 
+def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Give round values from `low` to `high`: steps of 1, 2 or 5 times a power of ten."""
+    least = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(power * size for size in (1, 2, 5, 10) if power * size >= least)
+    first = math.ceil(low / step - 1e-9)
+    return [round(at * step, 10) for at in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Give 1, 2 and 5 times the powers of ten between two positive values; of many, the powers alone."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found = [
+        size * 10.0**power for power in powers for size in (1, 2, 5) if low <= size * 10.0**power <= high
+    ]
+    return found if len(found) <= 10 else [value for value in found if math.log10(value).is_integer()]
+
+
 class Scale:
     """Places values on a logarithmic axis between the least and the greatest of them."""
 

@@ -15,6 +15,7 @@ from kernel_evaluator.scores import published_interval
 from leaderboard.light.roofline import Roof, roofs_for
 from leaderboard.render import places
 from leaderboard.render.parts import numbers
+from leaderboard.render.parts.languages import language
 from leaderboard.stages.standings import Board, Standing
 
 STATUS_WORDS = {
@@ -49,6 +50,7 @@ class KernelLine(NamedTuple):
     labels: tuple[str, ...]
     message: str
     kernel_sha256: str
+    language: str
 
     @property
     def words(self) -> str:
@@ -85,6 +87,17 @@ class EntryLine:
     organization: str
     backend: str
     precision: str
+    model: str
+    scaffold: str
+    cost_usd: float | None
+    tokens: int | None
+
+    @property
+    def origin(self) -> str:
+        """Who wrote the kernels, as far as the entry says: a model, and what ran it."""
+        if self.standing.kind == "baseline":
+            return ""
+        return ", ".join(filter(None, (self.model, self.scaffold))) or "origin not stated"
 
     @property
     def rank(self) -> str:
@@ -108,7 +121,7 @@ def is_scored(key: KernelKey) -> bool:
     return key.sample == 0 and key.level in RANKED_LEVELS
 
 
-def kernel_line(row: Row, entry: str, roofs: Mapping[str, Roof]) -> KernelLine:
+def kernel_line(row: Row, entry: str, roofs: Mapping[str, Roof], written_in: str) -> KernelLine:
     """Give one row as tables show it."""
     key, problem = _named(row.key)
     runtime = row.runtime_ms.median if row.runtime_ms else None
@@ -127,13 +140,17 @@ def kernel_line(row: Row, entry: str, roofs: Mapping[str, Roof]) -> KernelLine:
         row.labels,
         "" if failure is None else numbers.plain(f"{failure.name}: {failure.message}", 160),
         row.kernel_sha256,
+        written_in,
     )
 
 
-def kernel_lines(result: ResultFile) -> Iterator[KernelLine]:
-    """Give every row of a result file as tables show it."""
+def kernel_lines(result: ResultFile, sources: Mapping[KernelKey, str]) -> Iterator[KernelLine]:
+    """Give every row of a result file as tables show it; `sources` are those of its submission."""
     roofs = roofs_for(result)
-    return (kernel_line(row, result.entry, roofs) for row in result.rows)
+    return (
+        kernel_line(row, result.entry, roofs, language(sources[row.key]) if row.key in sources else "")
+        for row in result.rows
+    )
 
 
 @cache
@@ -143,6 +160,7 @@ def _named(key: KernelKey) -> tuple[KernelKey, str]:
 
 
 def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:
+    generation = standing.metadata.get("generation") or {}
     return EntryLine(
         standing,
         places.entry_page(board, standing.entry),
@@ -151,4 +169,12 @@ def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:
         numbers.plain(standing.organization, 80),
         numbers.plain(standing.metadata.get("backend", ""), 40),
         numbers.plain(standing.metadata.get("precision", ""), 40),
+        numbers.plain(generation.get("model", ""), 80),
+        numbers.plain(generation.get("scaffold", ""), 80),
+        _number(generation.get("cost_usd")),
+        generation["tokens"] if isinstance(generation.get("tokens"), int) else None,
     )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

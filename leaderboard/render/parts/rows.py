@@ -32,7 +32,7 @@ def _row(line: KernelLine, title: str, problems: str, query: str) -> str:
     message = f"<small>{escape(line.message)}</small>" if line.message else ""
     labels = "".join(f'<span class="tag">{escape(label)}</span> ' for label in line.labels)
     return (
-        f'<tr data-level="{level}" data-status="{status}">'
+        f'<tr data-level="{level}" data-status="{status}" data-problem="{line.problem}">'
         f'<th scope="row" data-value="{level * 100000 + problem * 100 + sample}">'
         f'<a href="{problems}{line.problem}.html?{query}{of_sample}#code">{level}/{problem}{number}</a> '
         f'{escape(title)}</th><td><span class="status {status}">{line.words}</span>{message}</td>'

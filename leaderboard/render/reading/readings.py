@@ -72,7 +72,7 @@ class EntryReader:
             shown=path if is_newest else earlier,
             submission_sha256=submission.sha256,
             scored=dataclasses.replace(scored, standing=dataclasses.replace(standing, result=_head(result))),
-            lines=list(kernel_lines(standing.result)),
+            lines=list(kernel_lines(standing.result, submission.kernels)),
             evaluators=Counter(row.evaluator_sha256 for row in standing.result.rows),
         )
 

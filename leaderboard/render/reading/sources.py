@@ -6,7 +6,8 @@ A submission is read once for its digests, and again only when its kernels are w
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import chain
@@ -14,14 +15,24 @@ from pathlib import Path
 
 from kernel_evaluator.problems.deciding import SHARPNESS
 from kernel_evaluator.problems.problem_set import ProblemSet
-from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import ResultFile
 
 from leaderboard.files import store
 from leaderboard.files.baseline_files import read_baseline
 from leaderboard.files.ledger import read_all
-from leaderboard.render.model import Baseline, FirstCorrect, History, Notice, Revision, SiteConfig, SiteData
+from leaderboard.render.cheats import read_cheats, read_open
+from leaderboard.render.model import (
+    Baseline,
+    FirstCorrect,
+    History,
+    Notice,
+    Revision,
+    SiteConfig,
+    SiteData,
+    Verdict,
+)
 from leaderboard.render.parts.lines import is_scored
 from leaderboard.render.published import read_published
 from leaderboard.render.reading.readings import EntryReader, Reading
@@ -43,6 +54,9 @@ class Places:
     baselines: Path = Path("baselines")
     problems: Path = PROBLEM_SET
     certificates: Path = CERTIFICATES
+    redteam: Path = Path("benchmarks/results")
+    corpus: Path = Path("tests/redteam")
+    trust: Path = Path("docs/trust.md")
 
 
 @dataclass(frozen=True)
@@ -88,7 +102,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         for reading in readings
         if reading.shown != reading.path
     }
-    history, first_correct = _read_history(places.data, boards)
+    history, first_correct, verdicts = _read_history(places.data, boards, certificates)
     return SiteData(
         boards=boards,
         problems=problems,
@@ -100,12 +114,15 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         },
         history=history,
         first_correct=first_correct,
+        verdicts=verdicts,
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
         certified=read_ranked(places.certificates),
         deals=read_deals(places.certificates.with_name(SHARPNESS.name)),
         notices=_read_notices(places.data / "notices.json"),
         spending=read_all(places.data),
         published=read_published(places.baselines),
+        rates=read_cheats(places.redteam, places.corpus),
+        stays_open=read_open(places.trust),
         schemas={path.name: path.read_bytes() for path in sorted(SCHEMAS.glob("*.json"))},
     )
 
@@ -119,9 +136,12 @@ def _read_entries(reader: EntryReader, data: Path, jobs: int) -> list[Reading]:
     return sorted(chain.from_iterable(entries), key=lambda reading: reading.path)
 
 
-def _read_history(data: Path, boards: Iterable[Board]) -> tuple[History, FirstCorrect]:
+def _read_history(
+    data: Path, boards: Iterable[Board], certificates: Mapping[str, str]
+) -> tuple[History, FirstCorrect, dict[tuple[str, str], dict[str, list[Verdict]]]]:
     history: dict[tuple[str, str], list[Revision]] = {}
     first_correct: dict[tuple[str, str], Mapping[tuple[KernelKey, str], str]] = {}
+    verdicts: dict[tuple[str, str], dict[str, list[Verdict]]] = {}
     for board in boards:
         for standing in board.standings:
             folder = store.history_path(data, board.name, standing.entry, 0).parent
@@ -129,9 +149,29 @@ def _read_history(data: Path, boards: Iterable[Board]) -> tuple[History, FirstCo
             earlier = [files[number] for number in sorted(files) if number < standing.result.revision]
             results = [store.read_result(path) for path in earlier]
             if results:
-                history[board.name, standing.entry] = [_revision(result) for result in results]
-                first_correct[board.name, standing.entry] = _first_correct(results)
-    return history, first_correct
+                place = board.name, standing.entry
+                history[place] = [_revision(result, certificates) for result in results]
+                first_correct[place] = _first_correct(results)
+                verdicts[place] = _verdicts(results)
+    return history, first_correct, verdicts
+
+
+def _verdicts(results: Iterable[ResultFile]) -> dict[str, list[Verdict]]:
+    """List each kernel's verdicts, one each time that something of it changed."""
+    found: dict[str, list[Verdict]] = defaultdict(list)
+    for result in results:
+        for row in result.rows:
+            known = found[str(row.key)]
+            verdict = (
+                result.revision,
+                row.finished_at or result.finished_at,
+                row.status.value,
+                row.speedup,
+                row.kernel_sha256[:8],
+            )
+            if not known or known[-1][2:] != verdict[2:]:
+                known.append(verdict)
+    return dict(found)
 
 
 def _first_correct(results: Iterable[ResultFile]) -> dict[tuple[KernelKey, str], str]:
@@ -145,13 +185,24 @@ def _first_correct(results: Iterable[ResultFile]) -> dict[tuple[KernelKey, str],
     }
 
 
-def _revision(result: ResultFile) -> Revision:
+def _revision(result: ResultFile, certificates: Mapping[str, str]) -> Revision:
+    scored = [row for row in result.rows if is_scored(row.key)]
+    problems = sum(PROBLEM_COUNTS[level] for level in RANKED_LEVELS)
+    ranked = problems - sum(int(key[0]) in RANKED_LEVELS for key in certificates)
+    gains = (
+        math.log(max(row.speedup, 1.0))
+        for row in scored
+        if row.is_correct and row.speedup and f"{row.key.level}_{row.key.problem_id}" not in certificates
+    )
+    judges = Counter(row.evaluator_sha256 for row in result.rows).most_common(1)
     return Revision(
         revision=result.revision,
         reason=result.reason,
         finished_at=result.finished_at,
         evaluator_version=result.evaluator_version,
-        correct=sum(row.is_correct for row in result.rows if is_scored(row.key)),
+        correct=sum(row.is_correct for row in scored),
+        deployed_speedup=math.exp(math.fsum(gains) / ranked),
+        evaluator_sha256=judges[0][0] if judges else "",
     )
 
 

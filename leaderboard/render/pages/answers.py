@@ -1,0 +1,175 @@
+"""What a board answers at a glance: who is best, what is unsolved, who wins where, at what cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernel_evaluator.records.keys import RANKED_LEVELS
+
+from leaderboard.render.cheats import Rates
+from leaderboard.render.parts import charts
+from leaderboard.render.parts.lines import EntryLine
+from leaderboard.render.site import BoardView, Site
+from leaderboard.stages.categories import FAMILIES, family
+from leaderboard.stages.facets import FamilyScore, Fastest, by_family, pareto, wins_by_language
+from leaderboard.stages.standings import Against
+
+COST_SIZE = (720.0, 300.0)
+COST_MARGIN = (52.0, 12.0, 20.0, 38.0)
+"""Left, top, right and bottom margin of the drawing of speedup against cost."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The board in one line."""
+
+    best: EntryLine
+    against_best: Against | None
+    solved: int
+    faster: int
+    problems: int
+    unsolved: int
+    rates: Rates | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyLine:
+    """Who is best on one family of operators, and which languages its fastest kernels are written in.
+
+    `wins` counts problems whose fastest kernel beats eager PyTorch, by language.
+    """
+
+    name: str
+    problems: int
+    unsolved: int
+    best: EntryLine | None
+    score: FamilyScore | None
+    wins: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostPoint:
+    """One entry in the drawing of speedup against cost."""
+
+    line: EntryLine
+    x: float
+    y: float
+    is_front: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostChart:
+    """Deployed speedup over what generating the kernels cost, where entries say so."""
+
+    points: tuple[CostPoint, ...]
+    front: str
+    across: tuple[charts.Tick, ...]
+    upward: tuple[charts.Tick, ...]
+
+
+def answer(site: Site, view: BoardView) -> Answer | None:
+    """Give the board in one line; None where no entry is ranked."""
+    best = view.best
+    if best is None:
+        return None
+    problems = ranked_problems(site)
+    fastest = [view.fastest[problem] for problem in problems if problem in view.fastest]
+    return Answer(
+        best=best,
+        against_best=best.standing.against.get("best"),
+        solved=len(fastest),
+        faster=sum(line.is_faster for line in fastest),
+        problems=len(problems),
+        unsolved=len(problems) - len(fastest),
+        rates=rates_of(site, view),
+    )
+
+
+def ranked_problems(site: Site) -> list[str]:
+    """Name the problems of the ranked levels."""
+    return [problem for problem, item in site.problems.items() if item.level in RANKED_LEVELS]
+
+
+def rates_of(site: Site, view: BoardView) -> Rates | None:
+    """Give the red team's rates on the board's device, else those of another; None where none is known."""
+    found = {rates.device: rates for rates in site.data.rates}
+    return found.get(view.board.gpu) or next(reversed(found.values()), None)
+
+
+def families_of(site: Site) -> dict[str, str]:
+    """Map the problems of the ranked levels to their families."""
+    return {
+        problem: family(site.problems[problem].level, site.problems[problem].name)
+        for problem in ranked_problems(site)
+    }
+
+
+def family_lines(site: Site, view: BoardView) -> list[FamilyLine]:
+    """Say who wins where, family by family, the largest first."""
+    families = families_of(site)
+    entries = {
+        name: item for name, item in view.board.speedups.items() if view.names[name].standing.kind == "entry"
+    }
+    scored = by_family(entries, families)
+    fastest = {
+        problem: Fastest(entry=line.entry, language=line.language)
+        for problem, line in view.fastest.items()
+        if line.is_faster
+    }
+    wins = wins_by_language(fastest, families)
+    lines = [
+        _family_line(view, name, families, scored.get(name, {}), tuple(wins.get(name, ())))
+        for name in FAMILIES
+        if name in families.values()
+    ]
+    return sorted(lines, key=lambda line: -line.problems)
+
+
+def _family_line(
+    view: BoardView,
+    name: str,
+    families: Mapping[str, str],
+    scored: Mapping[str, FamilyScore],
+    wins: tuple[tuple[str, int], ...],
+) -> FamilyLine:
+    ours = [problem for problem, found in families.items() if found == name]
+    best = max(scored, key=lambda entry: scored[entry].deployed_speedup, default=None)
+    gains = best is not None and scored[best].deployed_speedup > 1
+    return FamilyLine(
+        name=name,
+        problems=len(ours),
+        unsolved=sum(problem not in view.fastest for problem in ours),
+        best=view.names[best] if best is not None and gains else None,
+        score=scored[best] if best is not None and gains else None,
+        wins=wins,
+    )
+
+
+def cost_chart(view: BoardView) -> CostChart | None:
+    """Draw deployed speedup over cost, and who is as fast for less; None where no entry gives its cost."""
+    lines = [line for line in view.entries if line.cost_usd and line.standing.kind == "entry"]
+    if not lines:
+        return None
+    priced = [(float(line.cost_usd or 0), line.standing.overall.deployed_speedup) for line in lines]
+    front = pareto(priced)
+    low, high = min(cost for cost, _ in priced) / 1.5, max(cost for cost, _ in priced) * 1.5
+    top = max(1.1, 1 + 1.12 * (max(speedup for _, speedup in priced) - 1))
+    left, above, right, below = COST_MARGIN
+
+    def x(cost: float) -> float:
+        return left + (COST_SIZE[0] - left - right) * math.log(cost / low) / math.log(high / low)
+
+    def y(speedup: float) -> float:
+        return COST_SIZE[1] - below - (COST_SIZE[1] - above - below) * (speedup - 1) / (top - 1)
+
+    return CostChart(
+        points=tuple(
+            CostPoint(line=line, x=x(cost), y=y(speedup), is_front=(cost, speedup) in front)
+            for line, (cost, speedup) in zip(lines, priced, strict=True)
+        ),
+        front=charts.steps_path([(x(cost), y(speedup)) for cost, speedup in front], COST_SIZE[0] - right),
+        across=tuple(charts.Tick(x(cost), f"${cost:g}") for cost in charts.decades(low, high)),
+        upward=tuple(charts.Tick(y(value), f"{value:g}×") for value in charts.round_ticks(1.0, top)),
+    )

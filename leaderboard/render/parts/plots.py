@@ -1,0 +1,189 @@
+"""Computes the geometry of rooflines and of what changed over time. Templates draw them as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from leaderboard.light.roofline import CEILINGS, Roof
+from leaderboard.render.parts import numbers
+from leaderboard.render.parts.charts import Tick, decades, round_ticks, steps_path
+from leaderboard.render.parts.lines import KernelLine
+
+SIZE = (720.0, 320.0)
+MARGIN = (64.0, 14.0, 110.0, 40.0)
+"""Left, top, right and bottom margin of both drawings; names of lines stand to the right."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dot:
+    """One kernel, or one moment, in a drawing. `is_beyond` marks less than the nominal arithmetic."""
+
+    x: float
+    y: float
+    label: str
+    problem: str = ""
+    entry: str = ""
+    is_beyond: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One line of a drawing: its name where it ends, its page, its path."""
+
+    name: str
+    path: str
+    end_y: float
+    page: str = ""
+    dots: tuple[Dot, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RooflinePlot:
+    """Achieved TFLOP/s over intensity, under a device's roofs."""
+
+    dots: tuple[Dot, ...]
+    roofs: tuple[Series, ...]
+    across: tuple[Tick, ...]
+    upward: tuple[Tick, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimePlot:
+    """Values that hold until the next one, on a true axis of time."""
+
+    series: tuple[Series, ...]
+    across: tuple[Tick, ...]
+    upward: tuple[Tick, ...]
+    marks: tuple[Tick, ...]
+
+
+class _Frame:
+    """Places values in a drawing, on axes that are logarithmic or not."""
+
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], *, is_log: bool) -> None:
+        self._x, self._y, self._is_log = x, y, is_log
+
+    def x(self, value: float) -> float:
+        return MARGIN[0] + (SIZE[0] - MARGIN[0] - MARGIN[2]) * self._share(value, self._x)
+
+    def y(self, value: float) -> float:
+        return SIZE[1] - MARGIN[3] - (SIZE[1] - MARGIN[1] - MARGIN[3]) * self._share(value, self._y)
+
+    def _share(self, value: float, bounds: tuple[float, float]) -> float:
+        low, high = bounds
+        if self._is_log:
+            value, low, high = math.log(max(value, low)), math.log(low), math.log(high)
+        return min(max((value - low) / (high - low), 0.0), 1.0)
+
+
+def roofline_plot(
+    lines: Iterable[KernelLine], roofs: Mapping[str, Roof], peaks: Mapping[str, float], memory_tb_s: float
+) -> RooflinePlot | None:
+    """Draw correct kernels under the roofs of a device; None where no kernel has counted arithmetic.
+
+    `peaks` are TFLOP/s. Problems without counted arithmetic have no intensity and are left out.
+    """
+    timed = [line for line in lines if line.is_correct and line.runtime_ms and line.problem in roofs]
+    found = [(line, roofs[line.problem]) for line in timed if roofs[line.problem].flops]
+    if not found:
+        return None
+    rates = [roof.tflop_s(line.runtime_ms or 1) for line, roof in found]
+    intensities = [roof.intensity for _, roof in found]
+    low_x, high_x = min(1.0, *intensities) / 1.3, max(1000.0, *intensities) * 1.3
+    low_y, high_y = min(1.0, *rates) / 1.3, max(*(peaks[name] for name in CEILINGS), *rates) * 1.5
+    frame = _Frame((low_x, high_x), (low_y, high_y), is_log=True)
+    dots = tuple(
+        Dot(
+            x=frame.x(roof.intensity),
+            y=frame.y(rate),
+            label=f"{line.key.level}/{line.key.problem_id}: {rate:.3g} TFLOP/s, "
+            f"{roof.gb_s(line.runtime_ms or 1):.4g} GB/s, {numbers.percent(line.light_share)} of light speed",
+            problem=line.problem,
+            entry=line.entry,
+            is_beyond=roof.skips_arithmetic(line.runtime_ms or 1),
+        )
+        for (line, roof), rate in zip(found, rates, strict=True)
+    )
+    return RooflinePlot(
+        dots=dots,
+        roofs=tuple(
+            _roof(frame, words, peaks[name], memory_tb_s, low_x, high_x) for name, words in CEILINGS.items()
+        ),
+        across=tuple(Tick(frame.x(value), f"{value:g}") for value in decades(low_x, high_x)),
+        upward=tuple(Tick(frame.y(value), f"{value:g}") for value in decades(low_y, high_y)),
+        left_out=len(timed) - len(found),
+    )
+
+
+def _roof(frame: _Frame, words: str, peak: float, memory: float, low: float, high: float) -> Series:
+    ridge = peak / memory
+    start, turn, end = low, min(max(ridge, low), high), high
+    points = [(value, min(peak, memory * value)) for value in (start, turn, end)]
+    path = "L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in points)
+    return Series(name=f"{words} {peak:g}", path=f"M{path}", end_y=frame.y(min(peak, memory * high)))
+
+
+def time_plot(
+    series: Mapping[str, Sequence[tuple[str, float, str]]],
+    *,
+    pages: Mapping[str, str] | None = None,
+    marks: Iterable[tuple[str, str]] = (),
+    least: float = 1.0,
+) -> TimePlot | None:
+    """Draw lines over time: name to (ISO 8601 time, value, label), oldest first; None where there is nothing.
+
+    `marks` are moments to point out, each with its words.
+    """
+    moments = [_seconds(at) for points in series.values() for at, _, _ in points]
+    if not moments:
+        return None
+    first, last = min(moments), max(moments)
+    span = max(last - first, 3600.0)
+    top = max(value for points in series.values() for _, value, _ in points)
+    ticks = round_ticks(least, least + max(1.1 * (top - least), 0.1), 5)
+    frame = _Frame((first - 0.02 * span, last + 0.03 * span), (least, max(ticks[-1], top)), is_log=False)
+    return TimePlot(
+        series=tuple(
+            _steps(frame, name, points, (pages or {}).get(name, ""))
+            for name, points in series.items()
+            if points
+        ),
+        across=tuple(Tick(frame.x(at), words) for at, words in _days(first, last, span)),
+        upward=tuple(Tick(frame.y(value), f"{value:g}") for value in ticks),
+        marks=tuple(
+            Tick(frame.x(_seconds(at)), words) for at, words in marks if first <= _seconds(at) <= last
+        ),
+    )
+
+
+def _steps(frame: _Frame, name: str, points: Sequence[tuple[str, float, str]], page: str) -> Series:
+    placed = [(frame.x(_seconds(at)), frame.y(value)) for at, value, _ in points]
+    dots = tuple(Dot(x=x, y=y, label=label) for (x, y), (_, _, label) in zip(placed, points, strict=True))
+    return Series(
+        name=name,
+        path=steps_path(placed, SIZE[0] - MARGIN[2]),
+        end_y=placed[-1][1],
+        page=page,
+        dots=dots[-60:],
+    )
+
+
+def _days(first: float, last: float, span: float) -> list[tuple[float, str]]:
+    """Give round moments: hours within two days, else days, months or years, at most eight."""
+    steps = ((21600, "%m-%d %H:%M"), (86400, "%m-%d"), (7 * 86400, "%m-%d"), (30 * 86400, "%Y-%m-%d"))
+    fits = (pair for pair in steps if span / pair[0] <= 8)
+    step, form = next(fits, (math.ceil(span / 8 / 86400) * 86400, "%Y-%m-%d"))
+    at = math.ceil(first / step) * step
+    found = []
+    while at <= last:
+        found.append((float(at), datetime.fromtimestamp(at, UTC).strftime(form)))
+        at += step
+    return found or [(first, datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%d"))]
+
+
+def _seconds(stamp: str) -> float:
+    return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()

@@ -1,0 +1,28 @@
+// What speedups are held against: eager PyTorch, torch.compile, the best of PyTorch. The choice stays in the address.
+import { fetchJson } from "./data.js";
+import * as state from "./state.js";
+
+const inputs = [...document.querySelectorAll("#against input")];
+
+export const chosen = () => inputs.find((input) => input.checked)?.value ?? "eager";
+
+// Problem to the reference's own speedup over eager PyTorch; null where that is the reference.
+export async function factors(board, name = chosen()) {
+  if (name === "eager") return null;
+  return (await fetchJson(`api/v1/boards/${board}.references.json`)).references[name] ?? null;
+}
+
+export function onAgainst(apply) {
+  const wanted = state.read("against", "eager");
+  for (const input of inputs) {
+    if (input.value === wanted) input.checked = true;
+    input.addEventListener("change", () => { state.write({ against: chosen() === "eager" ? "" : chosen() }); apply(); });
+  }
+  return chosen() !== "eager";
+}
+
+// Speedup and interval of a row of the API against the reference; problems that do not rank have none but eager's.
+export function over(row, factor) {
+  if (!row?.speedup || !factor || factor === 1) return row;
+  return { ...row, speedup: row.speedup / factor, speedup_ci95: row.speedup_ci95?.map((bound) => bound / factor) };
+}
