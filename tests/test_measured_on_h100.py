@@ -1,0 +1,38 @@
+"""What the decision records say was measured on an H100 is what the files of that day say."""
+
+import json
+import statistics
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+
+
+def rows(name):
+    return {row["key"]: row for row in json.loads((RESULTS / f"{name}-H100.json").read_text("utf-8"))["rows"]}
+
+
+def test_no_copy_and_no_triton_kernel_of_the_largest_problems_ran_out_of_80_gb():
+    assert (len(rows("large")), len(rows("large-triton"))) == (24, 7)
+    assert {row["status"] for name in ("large", "large-triton") for row in rows(name).values()} == {"correct"}
+
+
+def test_builds_beside_left_references_as_they_were():
+    alone, beside = rows("builds-none"), rows("builds-beside")
+    off = sorted(
+        abs(beside[key]["reference_ms"]["median"] / row["reference_ms"]["median"] - 1)
+        for key, row in alone.items()
+        if "reference_ms" in row
+    )
+    assert len(off) == 32
+    assert statistics.median(off) < 0.003 and off[-1] < 0.0135
+
+
+def test_the_costliest_kernels_of_the_corpus_cost_a_third_since():
+    before = {
+        row["key"]: row for row in json.loads((RESULTS / "reality-H100.json").read_text("utf-8"))["rows"]
+    }
+    again = rows("reality-again")
+    ruled = [key for key in again if before[key]["status"] not in ("infra_error", "out_of_memory")]
+    assert (len(again), len(ruled)) == (13, 10)
+    assert round(statistics.mean(again[key]["gpu_seconds"] for key in ruled), 1) == 3.4
+    assert {row["status"] for row in again.values()} <= {"correct", "mismatch"}
