@@ -285,7 +285,7 @@ VERBS = [
     ("analyze", (FIRST_LIGHT,), 0, "level 1"),
     ("analyze", (FIRST_LIGHT, "--plot", "x.svg"), 2, "drawing needs matplotlib; run: pip install"),
     ("compare", (FIRST_LIGHT, FIRST_LIGHT), 0, "B faster than A"),
-    ("serve", (), 2, "kbl serve needs fastapi, httpx, uvicorn; run: pip install"),
+    ("serve", (), 2, "kbl serve needs fastapi, httpx, prometheus_client, uvicorn; run: pip install"),
     ("standings", DATA, 0, "first-light"),
     ("site", ("build", *DATA), 0, "files"),
     ("problems", ("show", "1/19"), 0, "class Model"),

@@ -1,15 +1,18 @@
-"""What a model gave: the leaves of its output, their structure, and what is claimed about each.
+"""What a model gave: the leaves of its output, their structure, what is claimed about each; or its error.
 
 Runs beside the model, so all of it is that process's own word. Never looks at values.
 """
 
 from __future__ import annotations
 
+import os
+import traceback
 from typing import Any
 
 import torch
 
 from kernel_evaluator.candidate.frames import DTYPES, Leaf
+from kernel_evaluator.records.places import PACKAGE
 
 
 def flatten(output: Any) -> tuple[list[Any], str]:
@@ -60,3 +63,16 @@ def dtype_name(dtype: torch.dtype) -> str:
     """Name an element type as frames do; `other` where they have no name for it."""
     name = str(dtype).removeprefix("torch.")
     return name if name in DTYPES else "other"
+
+
+def describe_error(error: BaseException) -> str:
+    """Say an error's name, message and where it came from, each on its own line.
+
+    Results are public: our own files are named from the package on, not by this machine's folders.
+    """
+    trail = "".join(traceback.format_exception(error)[-12:]).replace(f"{PACKAGE.parent}{os.sep}", "")
+    try:
+        message = str(error)[:4000]
+    except BaseException:  # noqa: BLE001 (an error's text is submitted code, too)
+        message = "its text cannot be made"
+    return f"{type(error).__module__}.{type(error).__name__}\n{message}\n{trail[-6000:]}"

@@ -27,6 +27,7 @@ LOG_BYTES = 8 << 10
 _WATCH_S = 0.25
 _SETTLE_S, _SETTLE_TRIES = 2e-5, 20
 _END_S = 10.0
+_HANGS_UP_S = 2.0
 _KILLED = 128 + signal.SIGKILL
 """Nobody but the system and we can kill a candidate: it is the first process of its namespace."""
 
@@ -150,6 +151,15 @@ class Zygote:
         self._request({"do": "load_compiler"})
         self.has_compiler = True
 
+    def has_ended(self, pid: int) -> bool:
+        """Whether a runner that hung up has ended too, or does within a moment."""
+        deadline = time.monotonic() + _HANGS_UP_S
+        while not (ended := bool(self._request({"do": "ended", "pid": pid})["ended"])):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.002)
+        return ended
+
     def end(self, pid: int) -> int:
         """Kill a runner and all it started; give its exit code once it is gone, -1 where it stays."""
         self._request({"do": "kill", "pid": pid})
@@ -261,11 +271,14 @@ class RunnerProcess:
         return tuple(first.removeprefix("walls:").split()) if first.startswith("walls:") else ()
 
     def _death(self) -> RunFailed:
+        lives_on = self._ended is None and not self._zygote.has_ended(self.pid)
         status = self.end()
         if self._memory_exceeded:
             return RunFailed(
                 "OutOfMemory", f"more than {self._zygote.home.memory_bytes / 2**30:.1f} GiB of host memory"
             )
+        if lives_on:
+            return RunFailed("HungUp", "the process closed the line before it answered, and lived on")
         if status == _KILLED:
             return RunFailed("OutOfMemory", "the system ended the process, as it does where memory runs out")
         how = f"signal {status - 128}" if status > 128 else f"exit code {status}"

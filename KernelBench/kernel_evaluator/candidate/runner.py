@@ -12,7 +12,6 @@ import importlib.util
 import itertools
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -26,13 +25,12 @@ from kernel_evaluator.candidate.clocks import batch_clock, time_calls, time_laun
 from kernel_evaluator.candidate.exact import run_exactly, without_tf32
 from kernel_evaluator.candidate.frames import Channel, ChannelClosed, Op, Reply
 from kernel_evaluator.candidate.held_memory import HeldMemory
-from kernel_evaluator.candidate.outputs import claim, flatten, memory_order
+from kernel_evaluator.candidate.outputs import claim, describe_error, flatten, memory_order
 from kernel_evaluator.candidate.poison import Poison
 from kernel_evaluator.candidate.state import describe_state, match_state
 from kernel_evaluator.labels.census import profile
 from kernel_evaluator.problems import variants
 from kernel_evaluator.problems.seeding import seed_all
-from kernel_evaluator.records.places import PACKAGE
 
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.02
@@ -347,15 +345,6 @@ def init_arguments(init: str) -> list[Any]:
     module = ModuleType("problem")
     exec(compile(init, "problem", "exec"), module.__dict__)  # noqa: S102 (level 4 makes configuration objects)
     return list(module.__dict__["get_init_inputs"]())
-
-
-def describe_error(error: BaseException) -> str:
-    """Say an error's name, message and where it came from, each on its own line.
-
-    Results are public: our own files are named from the package on, not by this machine's folders.
-    """
-    trail = "".join(traceback.format_exception(error)[-12:]).replace(f"{PACKAGE.parent}{os.sep}", "")
-    return f"{type(error).__module__}.{type(error).__name__}\n{str(error)[:4000]}\n{trail[-6000:]}"
 
 
 def _input(arena: memory.SharedBuffer, leaf: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -24,6 +25,7 @@ from kernel_evaluator.walls import sandbox
 from kernel_evaluator.walls.hangup import ended_by_hangup
 
 _REAP_S = 10.0
+_BROKEN = 70
 
 
 def main(control_fd: int, folder: str) -> None:
@@ -67,6 +69,8 @@ def _answer(control: socket.socket, children: _Children) -> None:
             answer["pid"] = pid
         elif request["do"] == "kill":
             children.kill(request["pid"])
+        elif request["do"] == "ended":
+            answer["ended"] = children.has_ended(request["pid"])
         elif request["do"] == "status":
             answer["status"] = children.collect(request["pid"])
         else:
@@ -145,8 +149,14 @@ def _keep(request: dict[str, Any], fds: list[int], write_end: int) -> None:
     runner = os.fork()
     if runner == 0:
         os.close(write_end)
-        _become_runner(request, fds)
-        os._exit(0)
+        code = _BROKEN
+        try:
+            _become_runner(request, fds)
+            code = 0
+        except BaseException:  # noqa: BLE001 (a fork must not run on in its parent's frames)
+            traceback.print_exc()
+        finally:
+            os._exit(code)
     os.write(write_end, b"%d\n" % runner)
     os.close(write_end)
     for fd in fds:
@@ -211,6 +221,11 @@ class _Children:
         collected = keeper in self._exit_codes  # its number may be another process's by now
         family = [] if collected else [child for child in sandbox.descendants(keeper) if child != keeper]
         sandbox.kill_all({*family, pid} if family else family, uid)
+
+    def has_ended(self, pid: int) -> bool:
+        """Whether a runner has ended by itself, or been ended by the system."""
+        self._reap()
+        return self._keepers[pid][0] in self._exit_codes
 
     def collect(self, pid: int) -> int | None:
         """Give an ended runner's exit code as a shell would, 128 + n for signal n; None while it is there.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,17 @@ def test_a_full_disk_behind_standard_output_is_one_line() -> None:
     last = done.stderr.splitlines()[-1]
     assert (2, True) == (done.returncode, last.startswith("error: standard output")), done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("after_s", [0.05, 0.1, 0.2, 0.4])
+def test_ctrl_c_while_a_command_loads_is_no_traceback(after_s: float) -> None:
+    process = subprocess.Popen(
+        [*KBL, "problems", "list"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(after_s)
+    process.send_signal(signal.SIGINT)
+
+    assert "File" not in process.communicate()[1]
 
 
 @pytest.mark.parametrize(

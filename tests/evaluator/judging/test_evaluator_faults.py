@@ -85,6 +85,16 @@ CASES = {
     "an input written to": (kernel("y = self.right(x)", "x.add_(1)", "return y"), "rejected", "InputChanged"),
     "an error in forward": (kernel("raise ValueError('no')"), "runtime_error", "ValueError"),
     "an error in __init__": (kernel(init="raise ValueError('no')"), "runtime_error", "ValueError"),
+    "an error that has no text": (
+        kernel("raise Odd", head="class Odd(Exception):\n    def __str__(self):\n        raise self"),
+        "runtime_error",
+        "Odd",
+    ),
+    "a line that is closed": (
+        kernel("os.closerange(3, 256)", "time.sleep(60)"),
+        "runtime_error",
+        "HungUp",
+    ),
     "exit inside forward": (kernel("os._exit(0)"), "runtime_error", "ProcessDied"),
     "sys.exit inside forward": (kernel("sys.exit(0)"), "runtime_error", "SystemExit"),
     "exit at import": (kernel(head="os._exit(0)"), "runtime_error", "ProcessDied"),
