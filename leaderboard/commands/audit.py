@@ -305,7 +305,13 @@ def _recorded(
         raise ValueError(
             f"the result is of {result.gpu}, and {chosen} is {place.gpu} here: run this on a {result.gpu}"
         )
-    settings = Settings(device=chosen, sizes=result.sizes, profile=result.profile, profile_launches=True)
+    settings = Settings(
+        device=chosen,
+        sizes=result.sizes,
+        precision=result.precision,
+        profile=result.profile,
+        profile_launches=True,
+    )
     return result, entry, settings, place
 
 

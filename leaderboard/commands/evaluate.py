@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -168,7 +168,7 @@ def _evaluate_one(path: Path, request: Request) -> bool:
         evaluation = Evaluation(
             submission=loaded,
             problems=known,
-            settings=request.settings,
+            settings=replace(request.settings, precision=loaded.precision),
             gpu=request.place.gpu,
             selection=request.selection,
             again=request.again,

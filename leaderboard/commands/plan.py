@@ -48,7 +48,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
             evaluation = Evaluation(
                 submission=loaded,
                 problems=load_problems(ProblemSet(problems or PROBLEM_SET), loaded.kernels, sizes),
-                settings=Settings(sizes=sizes),
+                settings=Settings(sizes=sizes, precision=loaded.precision),
                 gpu=gpu,
                 selection=selection_of(level, only, sample),
                 recorded=data,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import BF16
 
 from leaderboard.checks.report import FORM_CHECKS, Mistake, check_bytes, read_capped
 
@@ -43,6 +44,11 @@ class Submission:
     def digests(self) -> Mapping[KernelKey, str]:
         """Digest of each kernel's source, as rows name it."""
         return {key: kernel_sha256(source) for key, source in self.kernels.items()}
+
+    @property
+    def precision(self) -> str:
+        """The class of its board: `bf16` where it says so, and `fp32` otherwise."""
+        return BF16 if str(self.metadata.get("precision", "")).strip().lower() == BF16 else "fp32"
 
     @property
     def is_baseline(self) -> bool:

@@ -34,7 +34,12 @@ def run_evaluation(settings: RepositorySettings, job_folder: Path, out: Path) ->
     evaluation = Evaluation(
         submission=submission,
         problems=load_problems(ProblemSet(), submission.kernels, board.sizes),
-        settings=Settings(sizes=board.sizes, device=board.device, profile_launches=board.census),
+        settings=Settings(
+            sizes=board.sizes,
+            device=board.device,
+            precision=board.precision,
+            profile_launches=board.census,
+        ),
         gpu=board.gpu,
         recorded=recorded_with(job_folder),
         work_root=out,

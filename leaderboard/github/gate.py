@@ -69,6 +69,7 @@ def _judge(voice: Voice, request: StartRequest, settings: RepositorySettings, no
     inspection = inspect_pull(voice.host, pull, request.head_sha)
     _check_kind(inspection)
     _check_still_merged(voice.host, inspection)
+    _check_precision(inspection, board, settings)
     if not inspection.is_ready:
         voice.report(pull.number, _invalid(inspection, voice.runner))
         return False
@@ -134,6 +135,19 @@ def _check_kind(inspection: Inspection) -> None:
         raise RefusedError("This pull request sends no entry under `submissions/`, so nothing was started.")
     if inspection.change.kind == "withdrawal" and not inspection.problems:
         raise RefusedError("This pull request withdraws entries, so there is nothing to evaluate.")
+
+
+def _check_precision(inspection: Inspection, board: BoardSettings, settings: RepositorySettings) -> None:
+    submission = inspection.submission
+    if submission is None or submission.precision == board.precision:
+        return
+    fitting = [other for other in settings.boards if other.precision == submission.precision]
+    labels = ", ".join(code_span(other.label) for other in fitting) or "none here"
+    raise RefusedError(
+        f"The entry's precision is {code_span(submission.precision)} (`metadata.precision`), and "
+        f"{code_span(board.name)} is a board for {code_span(board.precision)}: nothing was started. "
+        f"Labels of boards that take it: {labels}."
+    )
 
 
 def _invalid(inspection: Inspection, runner: Runner) -> Report:

@@ -245,7 +245,7 @@ def _case(folder: Path, submission: Submission, board: BoardSettings) -> Case:
         log(str(error))
         raise UnusableError(f"The evaluation's result was refused: {code_span(str(error), 300)}.") from error
     problems = load_problems(ProblemSet(), submission.kernels, result.sizes)
-    usual_ms = usual_reference_ms(BASELINES, result.gpu) if result.sizes == "full" else {}
+    usual_ms = usual_reference_ms(BASELINES, result.board) if result.sizes == "full" else {}
     return Case(result=result, submission=submission, problems=problems, usual_ms=usual_ms)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from kernel_evaluator.records.rows import Sizes, board_name
+from kernel_evaluator.records.rows import BOARD_PRECISIONS, Sizes, board_name
 
 from leaderboard.stages.money import Caps
 
@@ -30,7 +30,10 @@ class Patience:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardSettings:
-    """What an evaluation for a board is: label, engine, device, sizes and census, and how many at once."""
+    """What an evaluation for a board is: label, engine, device, sizes and census, and how many at once.
+
+    `precision` is the class of the entries that it takes: fp32 where it is left out, or bf16.
+    """
 
     label: str
     engine: str
@@ -39,11 +42,12 @@ class BoardSettings:
     sizes: Sizes
     census: bool
     at_once: int
+    precision: str = "fp32"
 
     @property
     def name(self) -> str:
         """The board that results belong to."""
-        return board_name(self.gpu, self.sizes)
+        return board_name(self.gpu, self.sizes, self.precision)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +99,10 @@ def _board(name: str, values: Mapping[str, Any]) -> BoardSettings:
     board = BoardSettings(**_checked(BoardSettings, values))
     if board.sizes not in ("full", "reduced"):
         raise ValueError(f"sizes must be full or reduced, got {board.sizes!r}")
+    if board.precision not in BOARD_PRECISIONS:
+        raise ValueError(f"precision must be {' or '.join(BOARD_PRECISIONS)}, got {board.precision!r}")
     if board.name != name:
-        raise ValueError(f"boards.{name} must be called {board.name}, after its gpu and sizes")
+        raise ValueError(f"boards.{name} must be called {board.name}, after its gpu, precision and sizes")
     if board.label not in ("evaluate", f"evaluate: {name}"):
         raise ValueError(
             f"boards.{name}: the label must be evaluate or evaluate: {name}, got {board.label!r}"
@@ -108,8 +114,9 @@ def _board(name: str, values: Mapping[str, Any]) -> BoardSettings:
 
 def _checked(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
     names = {item.name for item in fields(kind)}
-    if names != set(values):
-        missing, unknown = sorted(names - set(values)), sorted(set(values) - names)
+    needed = {item.name for item in fields(kind) if item.default is MISSING}
+    if not needed <= set(values) <= names:
+        missing, unknown = sorted(needed - set(values)), sorted(set(values) - names)
         raise ValueError(f"missing settings {missing}, unknown settings {unknown}")
     hints = get_type_hints(kind)
     for name, value in values.items():

@@ -80,7 +80,9 @@ def _implausible(row: Row, result: ResultFile, device: str, usual_ms: float | No
     if row.speedup > PLAUSIBLE:
         yield f"speedup {row.speedup:.4g} is above {PLAUSIBLE:g}: such a row waits in quarantine for a person"
     runtime_ms, key = row.runtime_ms.median, row.key
-    least_ms = floor_ms(key.level, key.problem_id, gpu=result.gpu) if result.sizes == "full" else None
+    precision: Any = result.precision
+    is_full = result.sizes == "full"
+    least_ms = floor_ms(key.level, key.problem_id, gpu=result.gpu, precision=precision) if is_full else None
     if least_ms is not None and runtime_ms < least_ms:
         yield f"runtime_ms {runtime_ms:.4g} is below the {least_ms:.4g} that the device needs at least"
     reference_ms = row.reference_ms.median

@@ -68,6 +68,7 @@ class Evaluation:
             submission_sha256=self.submission.sha256,
             gpu=self.gpu,
             sizes=self.settings.sizes,
+            precision=self.settings.precision,
             profile=self.settings.profile,
             evaluator_version=EVALUATOR_VERSION,
             started_at=now,
@@ -101,7 +102,6 @@ def departures(settings: Settings) -> list[str]:
     board = Settings()
     named = {
         settings.profile: settings.profile != board.profile,
-        settings.precision: settings.precision != board.precision,
         f"{settings.trials}-trials": settings.trials != board.trials,
         "untimed": not settings.measure,
         settings.timing_method: settings.profile == "compat"

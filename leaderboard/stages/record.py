@@ -157,6 +157,13 @@ def identity_agrees(case: Case) -> Iterator[str]:
         )
 
 
+def precision_is_the_entrys(case: Case) -> Iterator[str]:
+    """An entry's rows are on the board of its own precision."""
+    wanted, found = case.submission.precision, case.result.precision
+    if found != wanted:
+        yield f"precision must be {wanted}, as metadata.precision of the submission says, got {found}"
+
+
 def environments_agree(case: Case) -> Iterator[str]:
     """Every environment is named by its digest, and is the GPU of the board."""
     gpu = case.result.gpu
@@ -257,6 +264,7 @@ def totals_agree(case: Case) -> Iterator[str]:
 
 CHECKS: tuple[Callable[[Case], Iterator[str]], ...] = (
     identity_agrees,
+    precision_is_the_entrys,
     environments_agree,
     rows_belong,
     statuses_agree,

@@ -33,6 +33,8 @@ SETTINGS = {
     'engine = "modal"': 'engine = "steady"',
     'gpu = "H100"': 'gpu = "CPU"',
     "[boards.H100]": "[boards.CPU-reduced]",
+    "[boards.H100-bf16]": "[boards.CPU-bf16-reduced]",
+    '"evaluate: H100-bf16"': '"evaluate: CPU-bf16-reduced"',
     'device = "cuda"': 'device = "cpu"',
     'sizes = "full"': 'sizes = "reduced"',
     "api_retries = 6": "api_retries = 2",

@@ -18,6 +18,10 @@ BUSY_HOST = "BusyHost"
 Sizes = Literal["full", "reduced"]
 Profile = Literal["ranked", "compat"]
 
+BF16 = "bf16"
+BOARD_PRECISIONS = ("fp32", BF16)
+"""The precisions that boards are kept for: of inputs, weights and outputs."""
+
 
 class Status(StrEnum):
     """How the evaluation of one kernel ended.
@@ -175,6 +179,7 @@ class ResultFile:
     finished_at: str
     environments: Mapping[str, Environment]
     rows: tuple[Row, ...]
+    precision: str = "fp32"
     revision: int = 1
     reason: str = "first evaluation"
     gpu_seconds: float = 0.0
@@ -191,14 +196,16 @@ class ResultFile:
 
     @property
     def board(self) -> str:
-        """The board the file belongs to: the GPU model, with reduced sizes kept apart."""
-        return board_name(self.gpu, self.sizes)
+        """The board the file belongs to: GPU model and precision, with reduced sizes kept apart."""
+        return board_name(self.gpu, self.sizes, self.precision)
 
     def to_json(self) -> dict[str, Any]:
         """Give the file as plain JSON values."""
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         values["environments"] = {name: dataclasses.asdict(env) for name, env in self.environments.items()}
         values["rows"] = [row.to_json() for row in self.rows]
+        if self.precision == "fp32":  # which files say nothing of
+            del values["precision"]
         return values
 
     @classmethod
@@ -215,6 +222,7 @@ class ResultFile:
         return cls(**values)
 
 
-def board_name(gpu: str, sizes: Sizes) -> str:
-    """Name the board: `H200`, or `CPU-reduced`; reduced sizes never share a board with full ones."""
-    return gpu if sizes == "full" else f"{gpu}-{sizes}"
+def board_name(gpu: str, sizes: Sizes, precision: str = "fp32") -> str:
+    """Name the board: `H200`, `H100-bf16` or `CPU-reduced`; neither precisions nor sizes ever meet on one."""
+    apart = [name for name in (precision, sizes) if name not in ("fp32", "full")]
+    return "-".join([gpu, *apart])

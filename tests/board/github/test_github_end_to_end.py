@@ -444,6 +444,16 @@ def test_a_banned_authors_label_is_refused_kindly_until_the_ban_is_lifted(projec
     assert "success" == project.label(pull).results["publish"]
 
 
+def test_a_label_of_a_board_for_another_precision_is_refused_with_the_one_that_fits(project: Project) -> None:
+    half = submission(("level_1_problem_19_sample_0", "# steady"), name="Alice's half", precision="bf16")
+    pull = project.open_pull({PATH: half})
+    run = project.label(pull)
+
+    assert "failure" == run.results["gate"]
+    assert "`evaluate: CPU-bf16-reduced`" in project.comment(pull)
+    assert project.result("alice-first") is None
+
+
 def test_an_appeal_judges_a_merged_entry_again_without_a_pull_request(project: Project) -> None:
     pull = project.open_pull({PATH: GOOD})
     project.label(pull)

@@ -41,9 +41,12 @@ def test_the_settings_agree_with_the_workflow_and_with_the_epoch() -> None:
     settings = read_settings(SETTINGS)
     workflow = yaml.safe_load((ROOT / ".github/workflows/evaluate.yml").read_text("utf-8"))
 
-    (board,) = settings.boards
-    assert f"github.event.label.name == '{board.label}'" in workflow["jobs"]["gate"]["if"]
-    assert epoch.GPU == board.gpu
+    board, half = settings.boards
+    condition = workflow["jobs"]["gate"]["if"]
+    assert f"github.event.label.name == '{board.label}'" in condition
+    assert "startsWith(github.event.label.name, 'evaluate: ')" in condition
+    assert half.label == f"evaluate: {half.name}" == "evaluate: H100-bf16"
+    assert epoch.GPU == board.gpu == half.gpu
     price = epoch.price_of(board.engine, board.gpu)
     assert price is not None
     assert epoch.most_usd_between_looks(price) < settings.money.usd_per_evaluation
@@ -58,6 +61,8 @@ def test_the_settings_agree_with_the_workflow_and_with_the_epoch() -> None:
         ('label = "evaluate"', 'label = "go"', "the label must be evaluate or evaluate: H100"),
         ("at_once = 4", "at_once = 0", "at_once must be 1 or more"),
         ('sizes = "full"', 'sizes = "tiny"', "sizes must be full or reduced"),
+        ('precision = "bf16"', 'precision = "fp8"', "precision must be fp32 or bf16"),
+        ('precision = "bf16"', 'precision = "fp32"', "boards.H100-bf16 must be called H100"),
         ("api_retries = 6", 'api_retries = "6"', "api_retries must be int"),
         ('gpu = "H100"', "gpu = ", "Invalid value"),
     ],
