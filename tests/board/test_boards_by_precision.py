@@ -15,26 +15,21 @@ from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 from leaderboard.stages.record import Case, RefusedError, record
 
 BODY = "# speedup 2.0\nclass ModelNew:\n    pass\n"
-PRODUCT = SOURCE.replace(
-    "self.norm(torch.relu(x))", "torch.relu(x) @ self.norm.weight.new_full((64, 64), 0.01)"
-)
-IN_FP32 = kernel(
-    "return (x.clamp(min=0).float() @ torch.full((64, 64), 0.01, dtype=x.dtype).float()).to(x.dtype)"
-)
+TRIPLED = SOURCE.replace("self.norm(torch.relu(x))", "torch.relu(x) * 3")
+IN_FP32 = kernel("return (x.float().clamp(min=0) * 3).to(x.dtype)")
 AS_FP8 = kernel(
     "fraction, exponent = torch.frexp(x.clamp(min=0).float())",
-    "x = torch.ldexp(torch.round(fraction * 16) / 16, exponent)",
-    "return (x @ torch.full((64, 64), 0.01)).to(torch.bfloat16)",
+    "return (torch.ldexp(torch.round(fraction * 16) / 16, exponent) * 3).to(x.dtype)",
 )
-IN_ANOTHER_TYPE = kernel("return x.clamp(min=0).float() @ torch.full((64, 64), 0.01)")
+IN_ANOTHER_TYPE = kernel("return x.float().clamp(min=0) * 3")
 
 
-def test_inputs_and_outputs_are_bf16_and_accumulation_is_free():
-    problem = replace(PROBLEM, source=PRODUCT)
+def test_inputs_and_outputs_are_bf16_and_what_lies_between_is_free():
+    problem = replace(PROBLEM, source=TRIPLED)
     jobs = jobs_of(IN_FP32, AS_FP8, IN_ANOTHER_TYPE, problem=problem)
     rows = judge(jobs, precision="bf16", measure=False)
     assert rows[0].status == "correct"
-    assert rows[1].status in ("mismatch", "fragile")
+    assert rows[1].status == "mismatch"
     assert (rows[2].status, rows[2].failure.name) == ("mismatch", "WrongType")
 
 
