@@ -8,7 +8,10 @@ cannot be a kernel, and hands kernels to the evaluator's own processes.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import uuid
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -46,6 +49,7 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
     gpu_name: str = "H100",
     check_kernel: bool = True,
     num_correct_trials: int = 5,
+    num_perf_trials: int = 100,
     measure_performance: bool = True,
     timing_method: str = "cuda_event",
     profile: Literal["ranked", "compat"] = "ranked",
@@ -54,14 +58,17 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
     temperature: float = 0.0,
     timeout_s: float = 180.0,
     device: str = "auto",
+    **unknown: Any,
 ) -> Task:
     """Build the task: one sample a problem, scored on being compiled, correct, and faster than `p` times.
 
     Options that the task of inspect_evals has too have its names and defaults. `splits` are levels
     (`level_1` to `level_4`), `problem_ids` ids in them; more samples are epochs. `device`
     is cuda, cpu (at reduced sizes) or auto. `timing_method` is KernelBench's clock, for `profile=compat`; the
-    board's own, `ranked`, times kernel and reference in turns.
+    board's own, `ranked`, times kernel and reference in turns until the interval is tight, so that
+    `num_perf_trials` decides nothing. Raises ValueError for an option that there is not.
     """
+    _refuse(unknown)
     chosen = chosen_device(device)
     prompt = PromptOptions(
         backend=backend, option=option, precision=precision, gpu_name=gpu_name if include_hardware else None
@@ -84,6 +91,15 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
         version=1,
         metadata={"p": p, "backend": backend, "precision": precision},
     )
+
+
+def _refuse(unknown: Mapping[str, Any]) -> None:
+    """Say of options that there are not which ones may have been meant: Inspect itself would only warn."""
+    known = [name for name in inspect.signature(kernelbench).parameters if name != "unknown"]
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise ValueError(f"kernelbench has no option {name!r}; {meant}")
 
 
 @solver

@@ -1,7 +1,8 @@
 """KernelBench as an environment of `verifiers` (its v1 interface), over `kbl serve`: single and multi-turn.
 
-    KBL_URL=http://localhost:8900 eval leaderboard.adapters.verifiers_env -m MODEL --env.max-turns 4
+    KBL_URL=http://localhost:8900 PYTHONPATH=. vf-eval kernels -m MODEL --no-push --env.max-turns 4
 
+Here `kernels.py` imports KernelEnv and KernelTaskset and names them in `__all__`.
 The reward is `leaderboard.reward`'s; metrics tell compiled, correct, fragile, cheat and the speedup.
 """
 

@@ -46,6 +46,19 @@ SERVERS: Mapping[str, tuple[str, str]] = {
 """Servers by the names of KernelBench's `server_type`: base URL, and the variable that holds the key."""
 
 
+PREFIXES: Mapping[str, str] = {
+    "fireworks": "fireworks_ai/",
+    "google": "gemini/",
+    "together": "together_ai/",
+}
+"""What LiteLLM, and so KernelBench, puts before a model's name, where that is not the server's own name."""
+
+
+def plain_name(model: str, server: str) -> str:
+    """Give a model's name as its server knows it: KernelBench writes `gemini/gemini-2.5-flash`."""
+    return model.removeprefix(PREFIXES.get(server, f"{server}/")) if server in SERVERS else model
+
+
 class ModelError(Exception):
     """The model cannot be asked for this sample. `fatal` where no other sample would fare better."""
 

@@ -26,6 +26,7 @@ from leaderboard.generate.models import (
     Price,
     api_key,
     import_litellm,
+    plain_name,
 )
 from leaderboard.generate.patience import Patience
 from leaderboard.generate.run import Generation, Judge, Options, Outcome, Problems
@@ -128,7 +129,8 @@ class Request:
         price = parse_price(self.price)
         if not self.base_url and self.server not in SERVERS:
             import_litellm()
-            name = f"{self.server}/{self.model}" if self.server else self.model
+            is_named = not self.server or self.model.startswith(f"{self.server}/")
+            name = self.model if is_named else f"{self.server}/{self.model}"
             return LiteLLMModel(name=name, parameters=parameters, timeout_s=self.timeout, price=price)
         known_url, known_variable = SERVERS.get(self.server, ("", "OPENAI_API_KEY"))
         variable = self.api_key_env or known_variable
@@ -137,7 +139,7 @@ class Request:
                 f"the server {self.server} needs a key: set {variable}, or name another variable"
             )
         return OpenAIModel(
-            name=self.model.removeprefix("gemini/") if self.server == "google" else self.model,
+            name=self.model if self.base_url else plain_name(self.model, self.server),
             base_url=self.base_url or known_url,
             api_key=api_key(variable),
             parameters=parameters,

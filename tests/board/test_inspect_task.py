@@ -72,10 +72,21 @@ def test_an_answer_without_code_is_asked_for_again_and_scores_nothing_in_the_end
     assert 4 == len(log.samples[0].messages)
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [("max_regeneration", "did you mean max_regenerations"), ("colour", "there are splits, problem_ids")],
+)
+def test_an_option_that_there_is_not_is_refused_by_its_name(option, said):
+    with pytest.raises(ValueError, match=f"kernelbench has no option '{option}'; {said}"):
+        kernelbench(device="cpu", **{option: 1})
+
+
 def test_options_shared_with_inspect_evals_have_its_names_and_defaults():
     task = kernelbench(device="cpu", backend="triton")
     assert 250 == len(task.dataset)
     assert 0.0 == task.config.temperature
-    few = kernelbench(device="cpu", limit=3, include_hardware=True, gpu_name="H200", option="zero_shot")
+    few = kernelbench(
+        device="cpu", limit=3, include_hardware=True, gpu_name="H200", option="zero_shot", num_perf_trials=10
+    )
     assert 3 == len(few.dataset)
     assert all("H200" in sample.input for sample in few.dataset)

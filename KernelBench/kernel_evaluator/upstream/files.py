@@ -269,7 +269,7 @@ class RunAnalysis:
     def to_json(self) -> dict[str, Any]:
         """Give the analysis file: sample 0 only, missing problems as failures, `fast_p` with a strict `>`.
 
-        Rates are over the level's problems; `fast_p` is over the problems that the baseline has.
+        Rates and `fast_p` are over the level's problems, as in `kbl analyze`; the file names that number.
         """
         first = {problem: _first_sample(items) for problem, items in self.results.items()}
         timed = sorted(self.baseline_ms)
@@ -289,7 +289,8 @@ class RunAnalysis:
             "compilation_rate": rate(compiled_count, self.problem_count),
             "correctness_rate": rate(correct_count, self.problem_count),
             "geo_mean_speedup": geomean(speedups) or 0.0,
-            "fast_p": {str(p): fast_p(speedups, p, len(timed)) for p in ANALYSIS_THRESHOLDS},
+            "fast_p": {str(p): fast_p(speedups, p, self.problem_count) for p in ANALYSIS_THRESHOLDS},
+            "fast_p_denominator": self.problem_count,
         }
 
 
@@ -298,11 +299,15 @@ def _first_sample(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def baseline_means(timings: Mapping[str, Any], level: int, names: Mapping[int, str]) -> dict[int, float]:
-    """Read mean milliseconds by problem id out of a KernelBench timing file's content.
+    """Read mean milliseconds by problem id out of the content of a timing file, or of a baseline of ours.
 
     `names` maps ids to problem names; the file's names count with and without `.py`. Problems that were not
-    measured (null or absent) are left out.
+    measured (null or absent) are left out. Of a baseline the times of eager PyTorch count.
     """
+    if "schema_version" in timings:
+        eager = {name: modes.get("eager") for name, modes in timings["problems"].items()}
+        ours = {problem: eager.get(f"{level}_{problem}") for problem in names}
+        return {problem: float(stats["mean"]) for problem, stats in ours.items() if stats}
     measured = {
         str(name).removesuffix(".py"): stats for name, stats in timings.get(f"level{level}", {}).items()
     }

@@ -145,7 +145,8 @@ def test_the_analysis_counts_missing_problems_as_failures_and_is_strict_about_th
     )
     assert 0.02 == analysis["correctness_rate"]
     assert pytest.approx(2**0.5) == analysis["geo_mean_speedup"]
-    assert {"0.0": 0.5, "0.5": 0.5, "0.8": 0.5, "1.0": 0.25, "1.5": 0.25, "2.0": 0.0} == analysis["fast_p"]
+    assert {"0.0": 0.02, "0.5": 0.02, "0.8": 0.02, "1.0": 0.01, "1.5": 0.01, "2.0": 0.0} == analysis["fast_p"]
+    assert 100 == analysis["fast_p_denominator"]
 
 
 def test_baseline_names_count_with_and_without_their_suffix_and_unmeasured_ones_are_left_out():
