@@ -127,7 +127,7 @@ def free_port() -> int:
 
 
 def with_verifiers(folder: Path, model_url: str) -> list[dict[str, object]]:
-    """Evaluate with `vf-eval`, one turn and several; give what its traces say."""
+    """Evaluate with `vf-eval`, one turn and several: it says the rewards itself; count its traces."""
     (folder / "kernels.py").write_text(SHIM)
     told = []
     for turns in (1, 3):
@@ -137,9 +137,9 @@ def with_verifiers(folder: Path, model_url: str) -> list[dict[str, object]]:
         command += ["--no-push", "-o", str(out), "--env.max-turns", str(turns)]
         command += [
             "--env.taskset.levels",
-            "[1]",
+            "1",
             "--env.taskset.problem-ids",
-            "[19]",
+            "19",
             "--env.taskset.task.measure",
             "False",
         ]
@@ -148,10 +148,8 @@ def with_verifiers(folder: Path, model_url: str) -> list[dict[str, object]]:
         done = subprocess.run(command, check=False, env=environment)
         if done.returncode:
             raise SystemExit(f"vf-eval ended with {done.returncode}")
-        for path_of in out.rglob("traces.jsonl"):
-            for line in path_of.read_text().splitlines():
-                trace = json.loads(line)
-                told.append({"turns": turns, **{name: trace.get(name) for name in ("rewards", "metrics")}})
+        traces = [line for path in out.rglob("traces.jsonl") for line in path.read_text().splitlines()]
+        told.append({"turns": turns, "traces": len(traces)})
     return told
 
 

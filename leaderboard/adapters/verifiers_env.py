@@ -59,10 +59,10 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):  # type: igno
 
 
 class KernelTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]
-    """Which problems."""
+    """Which problems: numbers with commas between, all of the levels where no ids are named."""
 
-    levels: tuple[int, ...] = (1, 2, 3)
-    problem_ids: tuple[int, ...] = ()
+    levels: str = "1,2,3"
+    problem_ids: str = ""
     task: KernelTaskConfig = KernelTaskConfig()
 
 
@@ -72,7 +72,7 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):  # type: ignor
     def load(self) -> list[KernelTask]:
         """Load them all."""
         config = self.config
-        tasks = config.task.tasks(config.levels, config.problem_ids)
+        tasks = config.task.tasks(_numbers(config.levels), _numbers(config.problem_ids))
         return [
             KernelTask(
                 KernelData(
@@ -110,6 +110,10 @@ class KernelEnv(vf.Env[KernelEnvConfig]):  # type: ignore[misc]
                 if found.is_done:
                     break
                 words = found.words
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part.strip())
 
 
 async def judged(task: KernelTask, reply: str) -> Answered:
