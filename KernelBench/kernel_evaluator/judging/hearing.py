@@ -16,7 +16,7 @@ from kernel_evaluator.problems.jobs import Job
 from kernel_evaluator.records.rows import Status
 from kernel_evaluator.stand.sides import Side
 from kernel_evaluator.stand.stand import Stand
-from kernel_evaluator.timing.deals import is_slow
+from kernel_evaluator.timing.stopping import is_slow
 
 _log = logging.getLogger(__name__)
 

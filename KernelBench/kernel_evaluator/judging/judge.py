@@ -21,7 +21,8 @@ from kernel_evaluator.machine.figures import PLAUSIBLE
 from kernel_evaluator.problems.jobs import Job, unmeasured_row
 from kernel_evaluator.records.rows import BUSY_HOST, Failure, Row, Status
 from kernel_evaluator.stand.stand import Stand
-from kernel_evaluator.timing import deals, floor, timed_outputs
+from kernel_evaluator.timing import deals, floor, stopping, timed_outputs
+from kernel_evaluator.timing.deck import Deck
 from kernel_evaluator.timing.measurement import Measurement
 
 CENSUS_S = 15.0
@@ -86,7 +87,7 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
     hearing.mark("trials")
     off = settings.switched_off
     names = [] if "panel" in off else stand.source.distributions()
-    deck = deals.Deck(_shares(stand) if names else {"plain": 1.0})
+    deck = Deck(_shares(stand) if names else {"plain": 1.0})
     if "affine" not in off and stand.weights.are_any:
         trials.affine_trial(hearing)
         hearing.mark("affine")
@@ -96,7 +97,7 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
         deck.see("upstream")
     found = _measured(hearing, deck) if settings.measure else None
     for distribution in [name for name in names if name not in deck.seen]:
-        if hearing.is_slow and hearing.calls >= deals.MAX_SLOW_CALLS:
+        if hearing.is_slow and hearing.calls >= stopping.MAX_SLOW_CALLS:
             break
         trials.panel_trial(hearing, distribution)
     hearing.mark("panel")
@@ -129,7 +130,7 @@ def _build(hearing: Hearing) -> None:
     hearing.alignment = stand.weights.align(hearing.require_side(), hearing.left_s())
 
 
-def _measured(hearing: Hearing, deck: deals.Deck) -> Measurement:
+def _measured(hearing: Hearing, deck: Deck) -> Measurement:
     """Time both sides, checking outputs of the timed runs; once more where something looks odd.
 
     Where others keep the host busy it is tried some times more, and then nothing is said of the kernel.
@@ -160,7 +161,7 @@ def _measured(hearing: Hearing, deck: deals.Deck) -> Measurement:
     return found
 
 
-def _timed(hearing: Hearing, deck: deals.Deck) -> Measurement | None:
+def _timed(hearing: Hearing, deck: Deck) -> Measurement | None:
     """A measurement; none where the device was not free to say how late outputs come."""
     verify = _verifier(hearing, deck)
     try:
@@ -240,7 +241,7 @@ def _census(hearing: Hearing) -> tuple[str, ...]:
     return census.labels(census.parse(listed))
 
 
-def _verifier(hearing: Hearing, deck: deals.Deck) -> timed_outputs.Verifier:
+def _verifier(hearing: Hearing, deck: Deck) -> timed_outputs.Verifier:
     def verify(expected: list[torch.Tensor], found: list[torch.Tensor], facts: dict[str, Any]) -> None:
         deck.see(facts["distribution"])
         if hearing.stand.says_nothing(facts["distribution"], expected):

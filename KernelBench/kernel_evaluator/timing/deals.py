@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -18,31 +18,18 @@ from kernel_evaluator.stand.batches import measure_anew, place_memory, run_timed
 from kernel_evaluator.stand.sides import Side
 from kernel_evaluator.stand.stand import Stand
 from kernel_evaluator.timing import pairing, placement, suspicions, timed_outputs
+from kernel_evaluator.timing.deck import Deck
 from kernel_evaluator.timing.measurement import Measurement
+from kernel_evaluator.timing.stopping import (
+    MANY_PLACINGS,
+    MAX_DEALS,
+    MIN_DEALS,
+    MUCH_SLOWER,
+    is_enough,
+    is_slow,
+)
 from kernel_evaluator.walls.sandbox import waited_seconds
 
-HALF_WIDTH = 0.005
-"""Timing stops when the 95 % interval of the speedup is within this, relative, to either side."""
-
-SLOWER, SLOWER_HALF_WIDTH = 0.9, 0.015
-MUCH_SLOWER, MUCH_SLOWER_HALF_WIDTH = 0.25, 0.05
-"""So wide it may be where the speedup is below these: to know better how slow a kernel is helps nobody."""
-
-SLOW_MS, SLOW_BESIDE_MS, MAX_SLOW_CALLS = 250.0, 50.0, 12
-"""Where a call takes so long a kernel is called no more often in all, trials and panel among them.
-
-Beside a reference that is much faster the second says so.
-"""
-
-BUDGET_S = {"cuda": 0.5, "cpu": 2.0}
-PATIENCE_S, OPEN_TIMES = {"cuda": 1.5, "cpu": 2.8}, 2
-LOOSE_HALF_WIDTH = 0.007
-"""After the budget this is good enough; what is looser still may take as long as patience lasts.
-
-So many times as long where memory's place decides, or a clock is in doubt.
-"""
-
-MIN_DEALS, MAX_DEALS = 4, 200
 DEALS_AT_FIRST, DEALS_A_PLACING = 2, 8
 """So many deals are made in the same memory: until SOME_PLACINGS say that its place does not show, and later.
 
@@ -52,8 +39,8 @@ Where it shows, and at the very first, memory is taken anew for each deal of sev
 WHO_IS_PLACED = ((True, True), (True, False), (True, True), (False, True))
 """Which of the two sides take their memory anew, in turns: two places that alternate meet in all ways."""
 
-SOME_PLACINGS, MANY_PLACINGS = 6, 16
-"""So often memory is taken anew to see whether its place shows; if it does, so that both meet the better."""
+SOME_PLACINGS = 6
+"""So often memory is taken anew to see whether its place shows."""
 
 FEW_ROUNDS, MANY_ROUNDS = 2, 6
 """So often the sides take turns within a deal: seldom at first, more often once noise has shown."""
@@ -61,55 +48,12 @@ FEW_ROUNDS, MANY_ROUNDS = 2, 6
 LOOKED_AT = 0.5
 """With this chance outputs of a round are looked at, once every distribution and the first rounds were."""
 
-DOUBTED_TIMES = 3
-"""So many times the rounds are made where the oracle's clock does not bear out the candidate's: by chance?
-
-These decide, once: to stop as soon as both agree would favour who claims too little.
-"""
-
 MUCH_FASTER = 2
 """A candidate so many times as fast as the reference gets more calls a deal: few would say little of it."""
 
 TIMES_ALONE = 8
 LEAST_SHARED = 4
 """In deals of fewer calls one cannot do the work of many."""
-
-OUT_OF_TIME_S = 5.0
-
-
-class Deck:
-    """The distributions that timed inputs are drawn from, by their shares, each call's for itself.
-
-    Of those that decide and on which no output was compared yet, `unseen`, there is one a round.
-    """
-
-    def __init__(self, shares: Mapping[str, float]) -> None:
-        self._shares = dict(shares)
-        equal = max(shares.values(), default=0.0)
-        self.seen: set[str] = set()
-        self._told = {name for name, share in shares.items() if share == equal}
-
-    @property
-    def unseen(self) -> set[str]:
-        """What is still to be looked at while timing goes on."""
-        return self._told - self.seen
-
-    def deal(self, calls: int) -> list[str]:
-        """Draw a distribution for each call of a round."""
-        names = secret_draws.weighed(self._shares, calls)
-        if self.unseen:
-            names[secret_draws.one(range(calls))] = secret_draws.one(sorted(self.unseen))
-        return names
-
-    def see(self, name: str) -> None:
-        """Note that an output on this distribution was compared."""
-        self.seen.add(name)
-
-    def drop(self, name: str) -> None:
-        """Deal a distribution no more that says nothing, unless there is no other."""
-        self.seen.add(name)
-        if len(self._shares) > 1:
-            self._shares.pop(name, None)
 
 
 def measure(
@@ -146,7 +90,13 @@ def measure(
             may_be_few = may_be_few and calls <= found.calls  # else it could go to and fro
             if calls >= MUCH_FASTER * found.calls or is_to_be_few:
                 found = _begin_again(stand, side, deck, calls, left_s())
-        if _is_enough(stand, found, deck, time.monotonic() - started, left_s()):
+        if is_enough(
+            stand.device.kind,
+            found,
+            has_unseen=bool(deck.unseen),
+            spent_s=time.monotonic() - started,
+            left_s=left_s(),
+        ):
             break
     waited_s = waited_seconds(stand.reference.process.pid) - waited_s
     worked_s = sum(r.reference_ms * r.calls for r in found.rounds) / 1e3
@@ -234,53 +184,6 @@ def _calls_at(stand: Stand, candidate_ms: float, reference_ms: float) -> int:
     if candidate_ms * MUCH_SLOWER <= reference_ms:
         return stand.calls
     return min(stand.calls, stand.calls_for(candidate_ms))
-
-
-def _is_enough(stand: Stand, found: Measurement, deck: Deck, spent_s: float, left_s: float) -> bool:
-    budget_s = BUDGET_S[stand.device.kind]
-    if found.deals < MIN_DEALS or len(found.rounds) < pairing.MIN_ROUNDS:
-        return False
-    is_place_open = _place_is_open(found.rounds, found.placings)
-    times = OPEN_TIMES if is_place_open or found.is_stretched else 1
-    patience_s = times * PATIENCE_S[stand.device.kind]
-    is_late = left_s < OUT_OF_TIME_S or spent_s > patience_s
-    if is_late or is_slow(found.claimed_ms, found.reference_ms):
-        return True
-    says_nothing = min(r.candidate_ms for r in found.rounds) <= 0
-    found.is_tight = not says_nothing and pairing.is_tight(
-        found.counted, _half_width(found, spent_s > budget_s)
-    )
-    if (deck.unseen and spent_s < budget_s) or is_place_open:
-        return False
-    if says_nothing:
-        return spent_s > budget_s
-    if not found.is_tight:
-        return False
-    if not found.rounds_wanted and found.is_stretched:
-        found.rounds_wanted = DOUBTED_TIMES * len(found.rounds)
-    return len(found.rounds) >= found.rounds_wanted
-
-
-def is_slow(candidate_ms: float, reference_ms: float) -> bool:
-    """Whether a kernel whose calls take so long is to be called as seldom as can be."""
-    return candidate_ms >= (SLOW_BESIDE_MS if candidate_ms * MUCH_SLOWER > reference_ms else SLOW_MS)
-
-
-def _half_width(found: Measurement, is_late: bool) -> float:
-    """How wide the interval may be, by what it can change: the more, the slower a kernel is."""
-    ratio = found.reference_ms / max(found.claimed_ms, found.oracle_ms)
-    if ratio < MUCH_SLOWER:
-        return MUCH_SLOWER_HALF_WIDTH
-    if ratio < SLOWER:
-        return SLOWER_HALF_WIDTH
-    return LOOSE_HALF_WIDTH if is_late else HALF_WIDTH
-
-
-def _place_is_open(rounds: Sequence[pairing.Round], placings: int) -> bool:
-    """Whether the place of memory decides, and more must be seen of it."""
-    if placings < MANY_PLACINGS and placement.shows(rounds):
-        return True
-    return placement.lack_looks(placement.well_placed(rounds), rounds)
 
 
 def _deal(

@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import pytest
 from evaluating import jobs_of, judge, kernel
 from kernel_evaluator.stand import stand as stands
-from kernel_evaluator.timing import deals
+from kernel_evaluator.timing import stopping
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.pairing import Round
 
 COUNTED = "class Calls:\n    made = 0\n"
 FEW_CALLS = kernel(
     "Calls.made += 1",
-    f"assert Calls.made <= {deals.MAX_SLOW_CALLS}, 'one call too many'",
-    f"time.sleep({1.2 * deals.SLOW_MS / 1e3})",
+    f"assert Calls.made <= {stopping.MAX_SLOW_CALLS}, 'one call too many'",
+    f"time.sleep({1.2 * stopping.SLOW_MS / 1e3})",
     head=COUNTED,
 )
 SLOWER = kernel("time.sleep(0.03)")
@@ -56,16 +56,16 @@ def test_a_wrong_kernel_costs_its_trials_alone(rows):
 @pytest.mark.parametrize(
     ("speedup", "half_width"),
     [
-        (1.5, deals.HALF_WIDTH),
-        (0.95, deals.HALF_WIDTH),
-        (0.5, deals.SLOWER_HALF_WIDTH),
-        (0.1, deals.MUCH_SLOWER_HALF_WIDTH),
+        (1.5, stopping.HALF_WIDTH),
+        (0.95, stopping.HALF_WIDTH),
+        (0.5, stopping.SLOWER_HALF_WIDTH),
+        (0.1, stopping.MUCH_SLOWER_HALF_WIDTH),
     ],
 )
 def test_an_interval_is_as_narrow_as_it_matters(speedup, half_width):
     one = Round(reference_ms=speedup, candidate_ms=1.0, candidate_wall_ms=1.1, overhead_ms=0.1)
     found = Measurement(calls=8, reference_calls=8, rounds=[one] * 6)
-    assert deals._half_width(found, is_late=False) == half_width
+    assert stopping.half_width(found, is_late=False) == half_width
 
 
 @pytest.mark.parametrize(("free_gib", "is_ours"), [(17.9, True), (18.1, False)])

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from kernel_evaluator.timing.deals import Deck
+from kernel_evaluator.timing.deck import Deck
 
 SHARES = {"upstream": 0.0625, "signed": 0.46875, "mixed": 0.46875}
 

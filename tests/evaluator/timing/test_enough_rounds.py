@@ -1,14 +1,14 @@
 """When timing has seen enough: not while a clock is doubted that more rounds may bear out."""
 
-from types import SimpleNamespace
-
 import pytest
-from kernel_evaluator.timing import deals
+from kernel_evaluator.timing import stopping
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.pairing import Look, Round
 
-STAND = SimpleNamespace(device=SimpleNamespace(kind="cuda"))
-SEEN = deals.Deck({})
+
+def is_enough(found, spent_s, *, has_unseen=False):
+    return stopping.is_enough("cuda", found, has_unseen=has_unseen, spent_s=spent_s, left_s=100.0)
+
 
 AMID_WRITING = [
     (8.2950, 4.8563, 4.6337),
@@ -35,36 +35,35 @@ def measured(rows: list[tuple[float, float, float]]) -> Measurement:
         )
         for at, (own, beyond, theirs) in enumerate(rows)
     ]
-    return Measurement(calls=1, deals=len(rows), placings=deals.MANY_PLACINGS, rounds=rounds)
+    return Measurement(calls=1, deals=len(rows), placings=stopping.MANY_PLACINGS, rounds=rounds)
 
 
 @pytest.mark.parametrize("spent_s", [0.3, 0.7, 2.9])
 def test_a_copy_that_our_clock_doubts_by_chance_is_timed_on(spent_s):
     late = measured([(own, beyond + 0.2, theirs) for own, beyond, theirs in AMID_WRITING])
     assert late.is_stretched
-    assert not deals._is_enough(STAND, late, SEEN, spent_s, 100.0)
+    assert not is_enough(late, spent_s)
     late.rounds += measured(AMID_WRITING * 2).rounds
     assert not late.is_stretched
-    assert deals._is_enough(STAND, late, SEEN, spent_s, 100.0)
+    assert is_enough(late, spent_s)
 
 
 def test_a_narrow_interval_is_known_while_timing_waits_for_inputs_that_were_not_looked_at():
     steady = measured(AMID_WRITING * 3)
-    unseen = deals.Deck({"upstream": 0.5, "sparse": 0.5})
-    assert not deals._is_enough(STAND, steady, unseen, 0.3, 100.0)
+    assert not is_enough(steady, 0.3, has_unseen=True)
     assert steady.is_tight
-    assert deals._is_enough(STAND, steady, unseen, deals.BUDGET_S["cuda"] + 0.1, 100.0)
+    assert is_enough(steady, stopping.BUDGET_S["cuda"] + 0.1, has_unseen=True)
 
 
 def test_timing_does_not_end_as_soon_as_a_doubted_claim_looks_right():
     lying = measured([(own, beyond + 0.2, theirs) for own, beyond, theirs in AMID_WRITING])
-    assert not deals._is_enough(STAND, lying, SEEN, 0.3, 100.0)
+    assert not is_enough(lying, 0.3)
     lying.rounds += measured(AMID_WRITING).rounds
     assert not lying.is_stretched
-    assert not deals._is_enough(STAND, lying, SEEN, 0.4, 100.0)
+    assert not is_enough(lying, 0.4)
 
 
 def test_a_clock_that_stays_in_doubt_is_timed_no_longer_than_patience():
     late = measured([(own, beyond + 1.0, theirs) for own, beyond, theirs in AMID_WRITING * 4])
-    assert deals._is_enough(STAND, late, SEEN, deals.OPEN_TIMES * deals.PATIENCE_S["cuda"] + 0.1, 100.0)
+    assert is_enough(late, stopping.OPEN_TIMES * stopping.PATIENCE_S["cuda"] + 0.1)
     assert late.fields()["runtime_ms"].median > 9.0
