@@ -49,6 +49,11 @@ class Device:
     engine: str = "local"
 
     @property
+    def ready(self) -> int:
+        """How many processes it keeps ready: one on a cluster, whose devices it holds."""
+        return READY if self.engine == "local" else 1
+
+    @property
     def place(self) -> dict[str, Any]:
         """What a worker is told of it."""
         return {"gpus": self.gpus, "engine": self.engine}
@@ -199,7 +204,7 @@ class Workers:
         if settings in ready and not ready[settings].is_alive:
             ready.pop(settings).end()
         if settings not in ready:
-            while len(ready) >= READY:
+            while len(ready) >= device.ready:
                 oldest = min(ready, key=lambda each: ready[each].used)
                 ready.pop(oldest).end()
             ready[settings] = self._start(device, settings)
