@@ -40,7 +40,12 @@ def build(
     from leaderboard.render.reading.sources import Places, read_site
 
     address = base_url if not base_url or base_url.endswith("/") else base_url + "/"
-    config = SiteConfig(base_url=address, repository=repository, jobs=jobs or default_jobs())
+    config = SiteConfig(
+        base_url=address,
+        repository=repository,
+        jobs=jobs or default_jobs(),
+        memory=out.with_name(f".{out.name}-read"),
+    )
     places = Places(data=data, submissions=submissions, baselines=baselines, problems=problems or PROBLEM_SET)
     try:
         report = build_site(read_site(places, config), out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from kernel_evaluator.problems.deciding import Deal
@@ -74,18 +75,23 @@ class Notice:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteConfig:
-    """What a deployment sets: its name, its own address (for feed and pictures) and its repository."""
+    """What a deployment sets: its name, its own address (for feed and pictures) and its repository.
+
+    `memory` is a folder in which what was read of entries is kept for the next build; None keeps nothing.
+    """
 
     title: str = "KernelBench Leaderboard"
     base_url: str = ""
     repository: str = ""
     jobs: int = 2
+    memory: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiteData:
     """Everything that pages are made from.
 
+    `digests` maps (board, entry) to the digest of its recorded result.
     `lines` maps (board, entry) to what tables show of its rows, in their order; the results that standings
     hold may be without rows.
     `evaluators` maps (board, entry) to the evaluators' digests, with how many rows each judged.
@@ -101,6 +107,7 @@ class SiteData:
     boards: tuple[Board, ...]
     problems: tuple[Problem, ...]
     kernels: Kernels
+    digests: Mapping[tuple[str, str], str] = field(default_factory=dict)
     config: SiteConfig = SiteConfig()
     lines: Mapping[tuple[str, str], Sequence[KernelLine]] = field(default_factory=dict)
     evaluators: Mapping[tuple[str, str], Counter[str]] = field(default_factory=dict)

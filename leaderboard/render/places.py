@@ -107,6 +107,21 @@ def badge(board: str, entry: str) -> str:
     return f"badges/{slug(board)}/{checked(entry)}.svg"
 
 
+def board_picture(board: str) -> str:
+    """The board's picture for link previews."""
+    return f"pictures/{slug(board)}.png"
+
+
+def problem_picture(problem: str) -> str:
+    """The problem's picture for link previews."""
+    return f"pictures/problems/{problem}.png"
+
+
+def embed_page(board: str) -> str:
+    """The small table that other sites may show."""
+    return f"embed/{slug(board)}.html"
+
+
 def picture(board: str, entry: str) -> str:
     """The entry's picture for link previews."""
     return f"pictures/{slug(board)}/{checked(entry)}.png"

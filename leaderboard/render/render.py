@@ -1,15 +1,16 @@
-"""Builds the site: prepares what is shown, shares the work among processes, removes what is stale."""
+"""Builds the site: finds what has changed, shares the work among processes, removes what is stale."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leaderboard.render import places
+from leaderboard.render.changes import entry_key, problem_key, site_stamp
 from leaderboard.render.model import BuildReport, SiteData
 from leaderboard.render.output import SiteFolder, claim, read_state, write_state
 from leaderboard.render.pages import entries, explained, feeds, history, pictures, problems
@@ -28,11 +29,11 @@ Sources = dict[tuple[str, str], str]
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What tasks share: the site, what the last build noted of each entry, which sources are to be shown."""
+    """What tasks share: the site, which sources changed problem pages show, which kernels' code is kept."""
 
     site: Site
-    noted: Mapping[str, Any]
     wanted: Mapping[str, Mapping[str, list[str]]]
+    code: Mapping[str, frozenset[str]]
 
 
 _building: list[_Plan] = []
@@ -42,19 +43,21 @@ _building: list[_Plan] = []
 def build_site(data: SiteData, out: Path) -> BuildReport:
     """Build the whole site into `out`; unchanged files are not written again, stale ones are removed.
 
-    Raises OccupiedError where `out` holds something else.
+    Pages whose every input is that of the last build are left as they are. Raises OccupiedError where `out`
+    holds something else.
     """
     began = time.monotonic()
     claim(out)
     folder = SiteFolder(out)
     with without_collection():
         site = Site(data, folder)
-        noted = read_state(out).get("kernels", {})
+        noted = read_state(out)
         write_state(out, {})  # of a build that is interrupted, no note holds
-        state = _write_all(site, noted if isinstance(noted, dict) else {})
+        stamp = site_stamp(site)
+        state = _write_all(site, noted if noted.get("stamp") == stamp else {})
     _copy_assets(folder)
     removed = folder.remove_stale()
-    write_state(out, {"kernels": state})
+    write_state(out, {"stamp": stamp, **state})
     return BuildReport(
         written=folder.written,
         unchanged=folder.unchanged,
@@ -65,25 +68,53 @@ def build_site(data: SiteData, out: Path) -> BuildReport:
     )
 
 
-def _write_all(site: Site, noted: dict[str, Any]) -> dict[str, Any]:
-    names = sorted({line.standing.entry for view in site.boards for line in view.entries})
+def _write_all(site: Site, noted: Mapping[str, Any]) -> dict[str, Any]:
     for view in site.boards:
-        _ = view.by_problem  # computed here once, not in every worker
-    listed = list(site.problems)
-    plan = _Plan(site=site, noted=noted, wanted=problems.wanted_sources(site, listed))
-    state: dict[str, Any] = {}
+        _ = view.fastest, view.best_of_pytorch  # computed here once, not in every worker
+        history.records_by_problem(site, view)
+    code = problems.kept_code(site)
+    names = sorted({line.standing.entry for view in site.boards for line in view.entries})
+    entry_keys = {name: entry_key(site, name, code.get(name, frozenset())) for name in names}
+    problem_keys = {problem: problem_key(site, problem) for problem in site.problems}
+    state = {
+        "entries": _unchanged(site.folder, noted.get("entries", {}), entry_keys),
+        "problems": _unchanged(site.folder, noted.get("problems", {}), problem_keys),
+    }
+    changed = [name for name in site.problems if name not in state["problems"]]
+    plan = _Plan(site=site, wanted=problems.wanted_sources(site, changed), code=code)
+    due = sorted({*names, *plan.wanted} - (state["entries"].keys() - plan.wanted.keys()))
+    fresh = frozenset(names) - state["entries"].keys()
     sources: Sources = {}
     boards = [(_board_task, at) for at in range(len(site.boards))]
-    entries = [(_entries_task, some) for some in _batches(names, ENTRIES_A_TASK)]
-    for made in _spread(plan, [*boards, *entries]):
+    batches = [(_entries_task, (some, fresh)) for some in _batches(due, ENTRIES_A_TASK)]
+    for made in _spread(plan, [*boards, *batches]):
         if made is not None:  # a board's task hands nothing back
-            state.update(made[0])
+            for name, files in made[0].items():
+                state["entries"][name] = {"key": entry_keys[name], "files": files}
             sources.update(made[1])
     shown = _by_problem(plan.wanted, sources)
-    batches = ({name: shown.get(name, {}) for name in some} for some in _batches(listed, PROBLEMS_A_TASK))
-    for _ in _spread(plan, [(_common_task, None), *((_problems_task, batch) for batch in batches)]):
-        pass
+    tasks = [
+        (_problems_task, {name: shown.get(name, {}) for name in some})
+        for some in _batches(changed, PROBLEMS_A_TASK)
+    ]
+    for made in _spread(plan, [(_common_task, None), *tasks]):
+        for name, files in (made or {}).items():
+            state["problems"][name] = {"key": problem_keys[name], "files": files}
     return state
+
+
+def _unchanged(folder: SiteFolder, noted: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    """Keep the files of what is as it was, where all of them are still there."""
+    found = {}
+    for name, note in noted.items():
+        if keys.get(name) == note["key"] and _keep_all(folder, note["files"]):
+            found[name] = note
+    return found
+
+
+def _keep_all(folder: SiteFolder, names: Iterable[str]) -> bool:
+    kept = [folder.keep(name) for name in names]  # every one is kept, even where another is missing
+    return all(kept)
 
 
 def _batches(names: list[str], size: int) -> list[list[str]]:
@@ -114,6 +145,7 @@ def _board_task(plan: _Plan, at: int) -> None:
     write_board(plan.site, view)
     history.write_matrix(plan.site, view)
     history.write_records(plan.site, view)
+    pictures.write_board_picture(plan.site, view)
     feeds.write_board_data(plan.site, view)
 
 
@@ -125,47 +157,48 @@ def _common_task(plan: _Plan, _: None) -> None:
     pictures.write_site_picture(plan.site)
 
 
-def _entries_task(plan: _Plan, names: list[str]) -> tuple[dict[str, Any], Sources]:
-    """Write the pages and kernels of some entries; hand back the sources that problem pages show."""
+def _entries_task(
+    plan: _Plan, batch: tuple[list[str], frozenset[str]]
+) -> tuple[dict[str, list[str]], Sources]:
+    """Write the pages and kernels of changed entries; hand back their files, and what problem pages show."""
     site = plan.site
-    state: dict[str, Any] = {}
+    names, fresh = batch
+    state: dict[str, list[str]] = {}
     sources: Sources = {}
     for name in names:
-        for view in site.boards:
-            line = view.names.get(name)
-            if line is not None:
-                entries.write_entry(site, view, line)
-                feeds.write_badge(site, view, line)
-                pictures.write_picture(site, view, line)
-                raw = site.data.kernels.result(view.name, name)
-                site.folder.write(places.raw_result(view.name, name), kernels.compressed(raw))
-        keys = [key for found in plan.wanted.get(name, {}).values() for key in found]
-        state[name], found = _entry_kernels(site, name, plan.noted.get(name), keys)
-        sources.update(found)
+        loaded = site.data.kernels.load(name)
+        for keys in plan.wanted.get(name, {}).values():
+            sources.update({(name, key): loaded[key] for key in keys if key in loaded})
+        if name in fresh:
+            before = set(site.folder.kept)
+            _write_entry(site, name)
+            kept = plan.code.get(name, frozenset())
+            whole = problems.keeps_all(site, name)
+            code = loaded if whole else {key: source for key, source in loaded.items() if key in kept}
+            kernels.write_kernels(site.folder, name, code)
+            state[name] = sorted(site.folder.kept - before)
     return state, sources
 
 
-def _entry_kernels(site: Site, name: str, noted: Any, keys: list[str]) -> tuple[dict[str, Any], Sources]:
-    """Write an entry's kernels unless the last build did; read its sources only where they are needed."""
-    digest = site.data.kernels.digest(name)
-    same = isinstance(noted, dict) and noted.get("digest") == digest
-    kept = same and _keep_all(site.folder, noted["files"])
-    if kept and not keys:
-        return noted, {}
-    loaded = site.data.kernels.load(name)
-    files = noted["files"] if kept else kernels.write_kernels(site.folder, name, loaded)
-    found = {(name, key): loaded[key] for key in keys if key in loaded}
-    return {"digest": digest, "files": files}, found
+def _write_entry(site: Site, name: str) -> None:
+    for view in site.boards:
+        line = view.names.get(name)
+        if line is not None:
+            entries.write_entry(site, view, line)
+            feeds.write_badge(site, view, line)
+            pictures.write_picture(site, view, line)
+            raw = site.data.kernels.result(view.name, name)
+            site.folder.write(places.raw_result(view.name, name), kernels.compressed(raw))
 
 
-def _keep_all(folder: SiteFolder, names: list[str]) -> bool:
-    kept = [folder.keep(name) for name in names]  # every one is kept, even where another is missing
-    return all(kept)
-
-
-def _problems_task(plan: _Plan, batch: dict[str, Sources]) -> None:
+def _problems_task(plan: _Plan, batch: dict[str, Sources]) -> dict[str, list[str]]:
+    state = {}
     for problem, sources in batch.items():
+        before = set(plan.site.folder.kept)
         problems.write_problem(plan.site, problem, sources)
+        pictures.write_problem_picture(plan.site, problem)
+        state[problem] = sorted(plan.site.folder.kept - before)
+    return state
 
 
 def _by_problem(wanted: Mapping[str, Mapping[str, list[str]]], sources: Sources) -> dict[str, Sources]:

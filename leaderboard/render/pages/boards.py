@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
 from kernel_evaluator.records.keys import RANKED_LEVELS
+from markupsafe import Markup
 
 from leaderboard.render import places
 from leaderboard.render.pages.answers import answer, cost_chart, family_lines
@@ -16,6 +18,7 @@ from leaderboard.stages.standings import REFERENCES, THRESHOLDS, Against, Refere
 
 ROWS_IN_PAGE = 200
 CURVES_IN_PAGE = 5
+EMBEDDED = 5
 WHISKER_WIDTH = 64.0
 COLUMNS = (
     "deployed",
@@ -57,6 +60,14 @@ def write_board(site: Site, view: BoardView) -> None:
         site.page(
             places.all_page(view.name), "board.html", view=view, entries=view.rows, whole=True, **values
         )
+    ranked = [line for line in view.entries if line.standing.rank is not None]
+    site.page(
+        places.embed_page(view.name),
+        "embed.html",
+        view=view,
+        entries=ranked[:EMBEDDED],
+        updated=values["updated"],
+    )
     site.folder.write_json(table_file(view.name), table_data(view))
 
 
@@ -77,11 +88,66 @@ def board_values(site: Site, view: BoardView) -> dict[str, Any]:
         "ticks": charts.curve_ticks(),
         "table_file": table_file(view.name),
         "answer": answer(site, view),
+        "dataset": dataset(site, view),
+        "citation": citation(site, view),
         "families": family_lines(site, view),
         "cost": cost_chart(view),
         "references": [name for name in REFERENCES if name == "eager" or name in view.board.references],
-        "updated": max((line.standing.result.finished_at for line in view.entries), default=""),
+        "updated": _updated(view),
     }
+
+
+def _updated(view: BoardView) -> str:
+    return max((line.standing.result.finished_at for line in view.entries), default="")
+
+
+def dataset(site: Site, view: BoardView) -> Markup:
+    """Describe the board's data in the words of schema.org, as JSON that no text can end early."""
+    base, api = site.data.config.base_url, f"{places.API}/boards/{places.slug(view.name)}"
+    files = (
+        (f"{api}.json", "application/json"),
+        (f"{api}.csv", "text/csv"),
+        (f"{api}.rows.csv.gz", "application/gzip"),
+    )
+    described = {
+        "@context": "https://schema.org",
+        "@type": "Dataset",
+        "name": f"{site.data.config.title}: {view.title}",
+        "description": "Verdicts and times of GPU kernels written by language models, on the problems of "
+        f"KernelBench, on {view.board.gpu} in {view.board.precision}. Speedups are over eager PyTorch.",
+        "url": base + places.board_page(view.name),
+        "license": "https://opensource.org/licenses/MIT",
+        "isAccessibleForFree": True,
+        "creator": {"@type": "Organization", "name": "The KernelBench Leaderboard authors"},
+        "dateModified": numbers.date(_updated(view)),
+        "measurementTechnique": base + "method.html",
+        "variableMeasured": [
+            "deployed speedup",
+            "geomean speedup",
+            "fast@p",
+            "correct rate",
+            "share of light speed",
+        ],
+        "distribution": [
+            {"@type": "DataDownload", "contentUrl": base + name, "encodingFormat": kind}
+            for name, kind in files
+        ],
+    }
+    text = json.dumps(described, ensure_ascii=True)
+    return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704
+
+
+def citation(site: Site, view: BoardView) -> str:
+    """Write a BibTeX record of the board as it stands today."""
+    day = numbers.date(_updated(view))
+    return (
+        f"@misc{{kernelbench-leaderboard-{places.slug(view.name).lower()}-{day},\n"
+        f"  title = {{{{{site.data.config.title}: {view.title}}}}},\n"
+        "  author = {{The KernelBench Leaderboard authors}},\n"
+        f"  year = {{{day[:4]}}},\n"
+        f"  note = {{Board of {view.title}, {len(view.entries)} entries, as of {day}}},\n"
+        f"  howpublished = {{\\url{{{site.data.config.base_url}{places.board_page(view.name)}}}}}\n}}"
+    )
 
 
 def chosen(view: BoardView) -> list[EntryLine]:

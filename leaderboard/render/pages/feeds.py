@@ -18,6 +18,8 @@ from leaderboard.stages.standings import THRESHOLDS, Reference, Standing
 from leaderboard.texts.inert import cell
 
 FEED_LENGTH = 50
+MOST_IN_SITEMAP = 50_000
+"""What the protocol of sitemaps allows in one file."""
 _SIGN_WIDTH = 6.6
 
 
@@ -31,9 +33,29 @@ def write_feeds(site: Site) -> None:
     site.page(
         "feed.xml", "feed.xml", newest=newest, updated=newest[0][0] if newest else "1970-01-01T00:00:00Z"
     )
+    write_for_machines(site)
     for name, body in site.data.schemas.items():
         site.folder.write(f"schemas/{name}", body)
     site.folder.write_json(f"{places.API}/index.json", index_data(site))
+
+
+def write_for_machines(site: Site) -> None:
+    """Write what search engines read: robots.txt, and the list of pages where the site knows its address."""
+    base = site.data.config.base_url
+    lines = ["User-agent: *", "Allow: /", *([f"Sitemap: {base}sitemap.xml"] if base else [])]
+    site.folder.write("robots.txt", "\n".join(lines) + "\n")
+    if base:
+        site.page("sitemap.xml", "sitemap.xml", pages=sorted(_pages(site))[:MOST_IN_SITEMAP])
+
+
+def _pages(site: Site) -> Iterator[str]:
+    yield from ("index.html", "compare.html", "method.html", "submit.html", "trust.html", "about.html")
+    yield from (places.problem_page(problem) for problem in site.problems)
+    for view in site.boards:
+        name = "" if view is site.boards[0] else view.name
+        yield from (places.board_page(view.name), places.problems_page(name))
+        yield from (places.matrix_page(view.name), places.records_page(view.name))
+        yield from (line.page for line in view.entries)
 
 
 def write_board_data(site: Site, view: BoardView) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kernel_evaluator.records.keys import KernelKey
@@ -115,17 +115,17 @@ def frontier(site: Site, view: BoardView, progress: list[Progress]) -> plots.Tim
     Entries that name no model stand for themselves. Marked is when another evaluator came.
     """
     series: dict[str, list[tuple[str, float, str]]] = {TOGETHER: _points(progress)}
-    pages: dict[str, str] = {}
-    own: dict[str, list[Progress]] = {}
-    for author, entries in _by_author(view).items():
-        own[author] = progress_of(view, records(site, view, frozenset(entries)))
-        if len(entries) == 1:
-            pages[author] = view.names[entries[0]].page
+    authors = {line.standing.entry: line.model or line.name for line in view.entries}
+    arrivals: dict[str, list[Arrival]] = defaultdict(list)
+    for arrival in _arrivals(site, view):
+        arrivals[authors[arrival[2].entry]].append(arrival)
+    own = {author: progress_of(view, records_among(view, some)) for author, some in arrivals.items()}
     last = {author: points[-1].deployed for author, points in own.items() if points}
     for author in sorted(last, key=lambda name: -last[name])[:LINES]:
         series[author] = _points(own[author])
     if len(last) == 1:
         series.pop(TOGETHER)
+    pages = {line.name: line.page for line in view.entries if not line.model}
     return plots.time_plot(series, pages=pages, marks=evaluators(site, view))
 
 
@@ -144,14 +144,6 @@ def evaluators(site: Site, view: BoardView) -> list[tuple[str, str]]:
     return ordered[1:]
 
 
-def _by_author(view: BoardView) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for line in view.entries:
-        if line.standing.kind == "entry":
-            found[line.model or line.name].append(line.standing.entry)
-    return found
-
-
 def _points(progress: list[Progress]) -> list[tuple[str, float, str]]:
     return [
         (
@@ -163,14 +155,15 @@ def _points(progress: list[Progress]) -> list[tuple[str, float, str]]:
     ]
 
 
-def records(site: Site, view: BoardView, entries: frozenset[str] | None = None) -> list[Record]:
-    """Give every kernel that was the fastest of its problem when it was first found correct, oldest first.
+def records(site: Site, view: BoardView) -> list[Record]:
+    """Give every kernel that was the fastest of its problem when it was first found correct, oldest first."""
+    return records_among(view, _arrivals(site, view))
 
-    Speedups are the latest, of all kernels.
-    """
+
+def records_among(view: BoardView, arrivals: Iterable[Arrival]) -> list[Record]:
+    """Give the records among some kernels. Speedups are the latest, of all kernels."""
     best: dict[str, KernelLine] = {}
     found: list[Record] = []
-    arrivals = (item for item in _arrivals(site, view) if entries is None or item[2].entry in entries)
     for finished_at, entry, line in sorted(arrivals, key=_by_arrival):
         before = best.get(line.problem)
         if before and (line.speedup or 0) <= (before.speedup or 0):

@@ -1,77 +1,171 @@
-"""Pictures for link previews, as PNG: an entry's name, its figures and its interval."""
+"""Pictures for link previews, as PNG: of boards, entries and problems, each with its date."""
 
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from functools import lru_cache
 
 from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.render import places
+from leaderboard.render.pages.answers import answer
 from leaderboard.render.parts import numbers
 from leaderboard.render.parts.lines import EntryLine
-from leaderboard.render.site import BoardView, Site
+from leaderboard.render.site import BoardView, Site, problem_title
 
 SIZE = (1200, 630)
 SITE_PICTURE = "pictures/site.png"
+_FONTS = (
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "NotoSansCJK-Regular.ttc",
+    "NotoSansArabic-Regular.ttf",
+    "NotoSansDevanagari-Regular.ttf",
+    "Arial Unicode.ttf",
+    "Arial.ttf",
+    "Helvetica.ttc",
+)
+"""Fonts by the names that systems have for them; the first that can draw a text is taken."""
 _INK, _GREY, _ACCENT, _RULE = 11, 7, 14, 15
 """Places in a palette of sixteen, four bits a pixel; the edges of letters lie between 0 and ink."""
 _PAPER_RGB, _INK_RGB = (252, 252, 250), (24, 26, 31)
 _ACCENT_RGB, _RULE_RGB = (11, 107, 99), (221, 222, 217)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Sheet:
+    """What stands on a picture; `below` are three figures, each with its label and unit."""
+
+    title: str
+    subtitle: str
+    headline: str
+    note: str
+    below: list[tuple[str, str, str]]
+    foot: str
+
+
 def write_picture(site: Site, view: BoardView, line: EntryLine) -> None:
-    """Draw an entry's picture."""
+    """Draw an entry's picture: who, on which board, when, and how fast."""
     scores = line.standing.overall
     low, high = (numbers.speedup(bound) for bound in line.standing.deployed_ci95)
+    best = line.standing.against.get("best")
     below = [
-        ("geomean", f"{numbers.speedup(scores.geomean_speedup)}", f"n = {scores.geomean_n}"),
-        ("fast@1", _percent(scores.fast[1.0]), f"of {scores.problems} problems"),
+        ("over the best of PyTorch", numbers.speedup(best.deployed_speedup if best else None), "deployed"),
         ("correct", _percent(scores.correct_rate), f"{scores.correct} of {scores.problems}"),
+        ("fast@1", _percent(scores.fast[1.0]), f"of {scores.problems} problems"),
     ]
     rank = f"rank {line.rank} on {view.title}" if line.standing.rank is not None else view.title
     headline = f"{numbers.speedup(scores.deployed_speedup)}"
-    note = f"deployed speedup over PyTorch, 95 % interval {low} to {high}"
-    picture = _draw((line.name, rank, headline, note), below)
-    site.folder.write(places.picture(view.name, line.standing.entry), picture)
+    note = f"over eager PyTorch, 95 % interval {low} to {high}"
+    sheet = _Sheet(
+        title=_covered(line.name, line.standing.entry),
+        subtitle=" · ".join(filter(None, (_covered(line.organization, ""), rank))),
+        headline=headline,
+        note=note,
+        below=below,
+        foot=f"{site.data.config.title} · {line.date}",
+    )
+    site.folder.write(places.picture(view.name, line.standing.entry), _draw(sheet))
+
+
+def write_board_picture(site: Site, view: BoardView) -> None:
+    """Draw a board's picture: its best entry, what is unsolved, the day."""
+    found = answer(site, view)
+    if found is None:
+        return
+    best = found.best.standing
+    over_best = numbers.speedup(found.against_best.deployed_speedup if found.against_best else None)
+    cheats = str(found.rates.cheats) if found.rates else numbers.NONE
+    sheet = _Sheet(
+        title=f"{site.data.config.title}: {view.title}",
+        subtitle=f"{_covered(found.best.name, best.entry)} leads {len(view.entries)} entries",
+        headline=numbers.speedup(best.overall.deployed_speedup),
+        note=f"over eager PyTorch, 95 % interval {numbers.interval(best.deployed_ci95)}",
+        below=[
+            ("over the best of PyTorch", over_best, "deployed"),
+            ("problems solved", f"{found.solved}", f"of {found.problems}"),
+            ("cheats tried", cheats, f"{found.rates.won or 'none'} won" if found.rates else ""),
+        ],
+        foot=f"{site.data.config.title} · {numbers.date(best.result.finished_at)}",
+    )
+    site.folder.write(places.board_picture(view.name), _draw(sheet))
+
+
+def write_problem_picture(site: Site, problem: str) -> None:
+    """Draw a problem's picture: the fastest kernel on the first board."""
+    item = site.problems[problem]
+    view = site.boards[0] if site.boards else None
+    best = view.fastest.get(problem) if view else None
+    torch = view.best_of_pytorch.get(problem) if view else None
+    roof = view.roofs.get(problem) if view else None
+    over = best.speedup / max(torch.speedup or 1.0, 1.0) if best and best.speedup and torch else None
+    light = numbers.milliseconds(roof.light_ms).replace(numbers.NARROW, " ") if roof else numbers.NONE
+    sheet = _Sheet(
+        title=f"{item.level}/{item.problem_id} {problem_title(item.name)}",
+        subtitle=f"on {view.title}" if view else "no board yet",
+        headline=numbers.speedup(best.speedup) if best else "unsolved",
+        note=f"over eager PyTorch, by {_covered(view.names[best.entry].name, best.entry)}"
+        if best and view
+        else "",
+        below=[
+            ("over the best of PyTorch", numbers.speedup(over), ""),
+            ("light speed", light, f"{roof.bound}-bound" if roof else ""),
+            (
+                "of light speed",
+                _percent(best.light_share) if best and best.light_share else numbers.NONE,
+                "reached",
+            ),
+        ],
+        foot=site.data.config.title + (f" · {_latest(view)}" if view else ""),
+    )
+    site.folder.write(places.problem_picture(problem), _draw(sheet))
 
 
 def write_site_picture(site: Site) -> None:
     """Draw the picture of the site itself."""
     boards = ", ".join(view.title for view in site.boards) or "no board yet"
     entries = sum(len(view.entries) for view in site.boards)
-    below = [
-        ("boards", str(len(site.boards)), ""),
-        ("entries", str(entries), ""),
-        ("problems", str(len(site.problems)), ""),
-    ]
-    texts = (
-        site.data.config.title,
-        numbers.plain(boards, 60),
-        "GPU kernels",
-        "written by language models, judged and timed",
+    sheet = _Sheet(
+        title=site.data.config.title,
+        subtitle=numbers.plain(boards, 60),
+        headline="GPU kernels",
+        note="written by language models, judged and timed",
+        below=[
+            ("boards", str(len(site.boards)), ""),
+            ("entries", str(entries), ""),
+            ("problems", str(len(site.problems)), ""),
+        ],
+        foot=max((_latest(view) for view in site.boards), default=""),
     )
-    site.folder.write(SITE_PICTURE, _draw(texts, below))
+    site.folder.write(SITE_PICTURE, _draw(sheet))
 
 
-def _draw(texts: tuple[str, str, str, str], below: list[tuple[str, str, str]]) -> bytes:
+def _latest(view: BoardView) -> str:
+    return numbers.date(max((line.standing.result.finished_at for line in view.entries), default=""))
+
+
+def _draw(sheet: _Sheet) -> bytes:
     picture = Image.new("L", SIZE, 0)
     draw = ImageDraw.Draw(picture)
-    title, subtitle, headline, note = texts
     draw.rectangle((0, 0, 14, SIZE[1]), fill=_ACCENT)
-    draw.text((80, 70), numbers.plain(title, 34), fill=_INK, font=_font(58))
-    draw.text((80, 148), subtitle, fill=_GREY, font=_font(32))
-    draw.text((80, 214), headline, fill=_INK, font=_font(118))
-    draw.text((80, 360), note, fill=_GREY, font=_font(30))
-    draw.rectangle((80, 428, 1120, 430), fill=_RULE)
-    for at, (label, value, unit) in enumerate(below):
+    for top, size, fill, text in (
+        (60, 54, _INK, numbers.plain(sheet.title, 36)),
+        (134, 30, _GREY, numbers.plain(sheet.subtitle, 64)),
+        (190, 112, _INK, sheet.headline),
+        (330, 30, _GREY, numbers.plain(sheet.note, 64)),
+        (572, 26, _GREY, sheet.foot),
+    ):
+        draw.text((80, top), text, fill=fill, font=_font_for(text, size))
+    draw.rectangle((80, 392, 1120, 394), fill=_RULE)
+    for at, (label, value, unit) in enumerate(sheet.below):
         left = 80 + 360 * at
-        draw.text((left, 452), label, fill=_GREY, font=_font(28))
-        draw.text((left, 488), value, fill=_INK, font=_font(50))
-        draw.text((left, 552), unit, fill=_GREY, font=_font(24))
+        draw.text((left, 412), label, fill=_GREY, font=_font(26))
+        draw.text((left, 446), value, fill=_INK, font=_font(48))
+        draw.text((left, 508), unit, fill=_GREY, font=_font(24))
     picture.putpalette(_palette())  # text runs from paper to ink, two values are accent and rule
     stream = io.BytesIO()
-    picture.save(stream, "PNG", compress_level=1, bits=4)
+    picture.save(stream, "PNG", compress_level=6, bits=4)
     return stream.getvalue()
 
 
@@ -89,9 +183,33 @@ def _palette() -> bytes:
     return bytes(value for colour in colours for value in colour)
 
 
+def _covered(text: str, instead: str) -> str:
+    """Give a text that some font here can draw, or what stands for it: nobody reads boxes."""
+    return text if _covering(text) else instead
+
+
+def _font_for(text: str, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    name = _covering(text)
+    return ImageFont.truetype(name, size) if name else _font(size)
+
+
+@lru_cache(maxsize=4096)
+def _covering(text: str) -> str:
+    """Name the first font here that has every sign of a text; empty where none has."""
+    for name in _FONTS:
+        try:
+            font = ImageFont.truetype(name, 16)
+        except OSError:
+            continue
+        absent = bytes(font.getmask("\U0010ffff"))
+        if all(sign.isspace() or bytes(font.getmask(sign)) != absent for sign in set(text)):
+            return name
+    return ""
+
+
 @lru_cache
 def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    for name in ("DejaVuSans.ttf", "Arial.ttf", "Helvetica.ttc"):
+    for name in _FONTS:
         try:
             return ImageFont.truetype(name, size)
         except OSError:

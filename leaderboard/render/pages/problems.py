@@ -22,6 +22,10 @@ from leaderboard.render.site import BoardView, Site, problem_title
 from leaderboard.stages.categories import FAMILIES, family
 
 TOP = 5
+KEPT = 100
+"""So many of a problem's kernels, the fastest on a board, have their rows and their code with it."""
+SAMPLES = 10
+"""Further samples of such an entry whose code is kept."""
 ROWS_IN_PAGE = 25
 
 
@@ -83,6 +87,11 @@ class Results:
     def shown(self) -> list[KernelLine]:
         """The kernels that stand in the page itself."""
         return self.lines[:ROWS_IN_PAGE]
+
+    @property
+    def kept(self) -> list[KernelLine]:
+        """The kernels that programs and scripts find with the problem."""
+        return self.lines[:KEPT]
 
     @property
     def top(self) -> list[KernelLine]:
@@ -196,6 +205,25 @@ def results(site: Site, view: BoardView, problem: str) -> Results:
     )
 
 
+def keeps_all(site: Site, entry: str) -> bool:
+    """Say whether all of an entry's code is kept: on a board of few entries it is."""
+    return any(entry in view.names and len(view.entries) <= KEPT for view in site.boards)
+
+
+def kept_code(site: Site) -> dict[str, frozenset[str]]:
+    """Say whose code the site keeps: entry to keys, of the fastest kernels on each problem and board."""
+    kept: dict[str, set[str]] = {}
+    for view in site.boards:
+        samples: dict[tuple[str, str], list[str]] = {}
+        for name, lines in view.by_entry.items():
+            for line in lines:
+                samples.setdefault((name, line.problem), []).append(str(line.key))
+        for problem, lines in view.by_problem.items():
+            for line in lines[:KEPT]:
+                kept.setdefault(line.entry, set()).update(samples[line.entry, problem][: SAMPLES + 1])
+    return {name: frozenset(keys) for name, keys in kept.items()}
+
+
 def wanted_sources(site: Site, problems: list[str]) -> dict[str, dict[str, list[str]]]:
     """Say which kernels the pages of some problems show: entry to problem to keys."""
     wanted: dict[str, dict[str, list[str]]] = {}
@@ -236,6 +264,7 @@ def problem_data(result: Results, item: Problem) -> dict[str, Any]:
         "compiled_ms": numbers.rounded(result.baseline.compiled_ms),
         "roofline": None if result.roof is None else roof_data(result.roof),
         "unranked_because": result.unranked_because,
+        "entries": len(result.lines),
         "kernels": [
             {
                 "entry": line.entry,
@@ -243,7 +272,7 @@ def problem_data(result: Results, item: Problem) -> dict[str, Any]:
                 "kind": names[line.entry].standing.kind,
                 **kernel_data(line, counted=not result.unranked_because),
             }
-            for line in result.lines
+            for line in result.kept
         ],
     }
 

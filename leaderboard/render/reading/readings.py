@@ -39,6 +39,7 @@ class Reading:
     path: Path
     shown: Path
     submission_sha256: str
+    result_sha256: str
     scored: Scored
     lines: Sequence[KernelLine]
     evaluators: Counter[str]
@@ -71,6 +72,7 @@ class EntryReader:
             path=path,
             shown=path if is_newest else earlier,
             submission_sha256=submission.sha256,
+            result_sha256=hashlib.sha256((path if is_newest else earlier).read_bytes()).hexdigest(),
             scored=dataclasses.replace(scored, standing=dataclasses.replace(standing, result=_head(result))),
             lines=list(kernel_lines(standing.result, submission.kernels)),
             evaluators=Counter(row.evaluator_sha256 for row in standing.result.rows),

@@ -36,6 +36,7 @@ from leaderboard.render.model import (
 from leaderboard.render.parts.lines import is_scored
 from leaderboard.render.published import read_published
 from leaderboard.render.reading.readings import EntryReader, Reading
+from leaderboard.render.reading.remembered import Memory, stamp_of
 from leaderboard.render.workers import spread, without_collection
 from leaderboard.resources import SCHEMAS
 from leaderboard.stages.aggregate import rank
@@ -94,7 +95,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     certificates = read_certificates(places.certificates)
     reader = EntryReader(data=places.data, submissions=places.submissions, certificates=certificates)
     with without_collection():
-        readings = _read_entries(reader, places.data, config.jobs)
+        readings = _read_entries(reader, places, config)
         boards = rank((reading.scored for reading in readings), certificates)
     digests = {reading.scored.standing.entry: reading.submission_sha256 for reading in readings}
     shown = {
@@ -102,11 +103,13 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         for reading in readings
         if reading.shown != reading.path
     }
+    files = {(reading.path.parent.name, reading.path.stem): reading.result_sha256 for reading in readings}
     history, first_correct, verdicts = _read_history(places.data, boards, certificates)
     return SiteData(
         boards=boards,
         problems=problems,
         kernels=EntryFiles(places.submissions, places.data, digests, shown),
+        digests=files,
         config=config,
         lines={(reading.path.parent.name, reading.path.stem): reading.lines for reading in readings},
         evaluators={
@@ -127,13 +130,39 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     )
 
 
-def _read_entries(reader: EntryReader, data: Path, jobs: int) -> list[Reading]:
+def _read_entries(reader: EntryReader, places: Places, config: SiteConfig) -> list[Reading]:
     """Read every entry with its results on all boards; give the results in the order of their paths."""
     by_entry: dict[str, list[Path]] = defaultdict(list)
-    for path in sorted((data / "results").glob("*/*.json")):
+    for path in sorted((places.data / "results").glob("*/*.json")):
         by_entry[path.stem].append(path)
-    entries = spread(reader.read, list(by_entry.values()), jobs=jobs, chunk=ENTRIES_A_TASK)
-    return sorted(chain.from_iterable(entries), key=lambda reading: reading.path)
+    if config.memory is None:
+        read = spread(reader.read, list(by_entry.values()), jobs=config.jobs, chunk=ENTRIES_A_TASK)
+        return sorted(chain.from_iterable(read), key=_path_of)
+    memory = Memory(config.memory, stamp_of(reader.certificates))
+    files = {entry: _files_of(places, entry, paths) for entry, paths in by_entry.items()}
+    known = {entry: memory.recall(entry, files[entry]) for entry in by_entry}
+    due = [entry for entry, made in known.items() if made is None]
+    read = spread(reader.read, [by_entry[entry] for entry in due], jobs=config.jobs, chunk=ENTRIES_A_TASK)
+    for entry, made in zip(due, read, strict=True):
+        known[entry] = made
+        memory.keep(entry, files[entry], made)
+    memory.forget(frozenset(by_entry))
+    return sorted(chain.from_iterable(known.values()), key=_path_of)
+
+
+def _path_of(reading: Reading) -> Path:
+    return reading.path
+
+
+def _files_of(places: Places, entry: str, results: Iterable[Path]) -> list[Path]:
+    """Name every file that an entry's scores come from."""
+    earlier = [path for result in results for path in _history_files(places.data, result.parent.name, entry)]
+    others = [places.submissions / f"{entry}.json", places.data / "struck.json"]
+    return [*results, *earlier, *(path for path in others if path.is_file())]
+
+
+def _history_files(data: Path, board: str, entry: str) -> list[Path]:
+    return sorted(store.history_path(data, board, entry, 0).parent.glob("*.json"))
 
 
 def _read_history(

@@ -1,0 +1,212 @@
+"""The board's own site answers what people ask, within a click, and its pages hold still while they load."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sitehouse
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+from leaderboard.doctor import BROWSERS
+
+pytestmark = pytest.mark.browser
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+
+BEST = "founders-triton"
+SHIFTS = """
+window.shifts = 0;
+new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value; })
+  .observe({ type: "layout-shift", buffered: true });
+"""
+PAGES = (
+    "index.html",
+    f"entries/H200/{BEST}.html",
+    "problems/index.html",
+    "problems/2_76.html",
+    "matrix/H200.html",
+    "compare.html",
+    "records/H200.html",
+    "trust.html",
+    "method.html",
+    "submit.html",
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The site of the recorded results, as the board publishes it."""
+    out = tmp_path_factory.mktemp("answers") / "site"
+    options = ["--out", str(out), "--base-url", "https://board.example/"]
+    built = CliRunner().invoke(app, ["site", "build", *options])
+    assert built.exit_code == 0, built.output
+    with sitehouse.served(out) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = next(found for name in BROWSERS if (found := shutil.which(name)))
+    with playwright.sync_playwright() as running:
+        started = running.chromium.launch(executable_path=path, args=sitehouse.CHROMIUM_FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    yield context.new_page()
+    context.close()
+
+
+def front(page: Any, site: str) -> Any:
+    page.goto(site)
+    page.wait_for_selector("#standings .pick input")
+    return page
+
+
+def test_who_is_best_and_how_sure(page: Any, site: str) -> None:
+    said = front(page, site).inner_text(".answer")
+    assert re.match(r"Founders, Triton is first on H200: 2\.08× eager PyTorch \(95 %: 1\.89–2\.30\)", said)
+
+
+def test_against_what(page: Any, site: str) -> None:
+    front(page, site)
+    assert "eager PyTorch 2.11.0 in fp32" in page.inner_text(".lead")
+    assert "convolutions in TF32" in page.inner_text(".lead")
+    page.locator("#against label", has_text="best of PyTorch").click()
+    assert "against=best" in page.url
+    shown = page.eval_on_selector_all(
+        "#standings tbody tr",
+        "rows => rows.map((row) => [row.dataset.id, row.cells[2].firstChild.textContent])",
+    )
+    figures = dict(shown)
+    assert (figures[BEST], figures["torch-compile-max-autotune"]) == ("1.58×", "1.00×")
+
+
+def test_baselines_stand_where_their_speed_puts_them(page: Any, site: str) -> None:
+    front(page, site)
+    order = page.eval_on_selector_all("#standings tbody tr", "rows => rows.map((row) => row.dataset.id)")
+    assert order.index("torch-compile") < order.index("founders-cuda")
+    assert "cut" in page.locator("tr[data-id=torch-compile]").get_attribute("class")
+
+
+def test_on_which_gpu_and_precision(page: Any, site: str) -> None:
+    front(page, site)
+    assert re.search(r"on H200.+in fp32", page.inner_text(".lead"), re.DOTALL)
+
+
+def test_which_problems_nobody_solved(page: Any, site: str) -> None:
+    front(page, site).get_by_role("link", name="68 are unsolved").click()
+    page.wait_for_selector("#found:has-text('68 of')")
+    assert page.locator("#table tbody tr:not([hidden])").count() == 68
+    assert page.locator(".atlas .cells a.hit").count() == 68
+
+
+def test_the_fastest_kernel_of_a_problem_its_code_and_a_diff(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/index.html?q=L2/76")
+    assert page.locator("#table tbody tr:not([hidden])").count() == 1
+    page.locator("#p2_76 a").first.click()
+    page.wait_for_selector("#shown pre.code")
+    assert "Founders, Triton" in page.locator("#a option:checked").inner_text()
+    assert "@triton.jit" in page.inner_text("#shown pre.code")
+    page.select_option("#b", "founders-cuda")
+    page.wait_for_selector(".diff thead:has-text('CUDA')")
+
+
+@pytest.mark.parametrize("words", ["2_76", "gemm relu 76", "level 2 problem 76"])
+def test_search_understands_how_people_name_problems(page: Any, site: str, words: str) -> None:
+    page.goto(f"{site}problems/index.html?q={words}")
+    assert page.locator("#p2_76:not([hidden])").count() == 1
+
+
+def test_a_line_of_code_can_be_linked_to(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/2_76.html?a={BEST}#L16")
+    page.wait_for_selector("#L16")
+    page.wait_for_timeout(200)
+    box = page.locator("#L16").bounding_box()
+    assert 0 < box["y"] < 900
+
+
+def test_which_language_wins_convolutions(page: Any, site: str) -> None:
+    row = front(page, site).locator(".facets tr", has_text="convolution").first
+    assert re.search(r"Triton \d+", row.inner_text())
+
+
+def test_what_the_best_cost(page: Any, site: str) -> None:
+    front(page, site).locator(".answer a").first.click()
+    assert "cost not stated" in page.inner_text(".lead")
+
+
+def test_the_trend_stands_on_true_dates(page: Any, site: str) -> None:
+    front(page, site).get_by_role("link", name="Records", exact=True).click()
+    labels = page.locator("svg.chart text").all_text_contents()
+    assert any(re.fullmatch(r"11-2\d( \d\d:00)?", text) for text in labels)
+    assert page.locator("svg.chart path.evaluator").count() > 0
+
+
+def test_how_near_to_light(page: Any, site: str) -> None:
+    front(page, site).locator(".answer a").first.click()
+    assert page.locator("svg.roofline a").count() > 100
+    assert "Light speed, median" in page.inner_text(".figures")
+
+
+def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
+    front(page, site).get_by_role("link", name=re.compile("cheats were tried, none won")).click()
+    assert page.locator(".rates tbody tr").count() == 2
+    assert page.locator(".cheats tbody tr").count() >= 146
+    page.get_by_role("link", name="Submit", exact=True).click()
+    assert "pull request" in page.inner_text("main")
+
+
+def test_how_to_cite(page: Any, site: str) -> None:
+    front(page, site).get_by_role("link", name="Cite", exact=True).click()
+    page.locator("#cite summary").click()
+    assert "@misc{kernelbench-leaderboard-h200-2026-11-23," in page.inner_text("#cite pre")
+
+
+def test_a_comparison_opens_with_the_first_two_and_counts_apart_what_was_not_sent(
+    page: Any, site: str
+) -> None:
+    page.goto(f"{site}compare.html")
+    page.wait_for_selector("#pairs tbody tr")
+    counts = page.locator(".score strong").all_inner_texts()
+    assert counts[:3] == ["32", "8", "37"]
+    assert "14 and 91" in counts
+    assert page.locator(".scatter a").count() == 77
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_holds_still_while_it_loads_on_a_throttled_phone(browser: Any, site: str, name: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, device_scale_factor=2)
+    opened = context.new_page()
+    opened.add_init_script(SHIFTS)
+    wire = context.new_cdp_session(opened)
+    wire.send("Network.enable")
+    rates = {"downloadThroughput": 1.6e6 / 8, "uploadThroughput": 750e3 / 8, "latency": 150}
+    wire.send("Network.emulateNetworkConditions", {"offline": False, **rates})
+    opened.goto(site + name, wait_until="networkidle")
+    opened.wait_for_timeout(300)
+    shifts = opened.evaluate("window.shifts")
+    context.close()
+    assert shifts < 0.05
+
+
+def test_what_others_show_of_the_board_is_there(site: str, page: Any) -> None:
+    page.goto(f"{site}embed/H200.html")
+    assert page.locator("tbody tr").count() == 3
+    page.goto(site)
+    described = page.locator("script[type='application/ld+json']").text_content()
+    assert '"@type": "Dataset"' in described
+    for name in ("sitemap.xml", "robots.txt", "pictures/H200.png", "pictures/problems/2_76.png"):
+        assert page.request.get(site + name).ok, name
+
+
+def test_the_cite_file_names_the_board() -> None:
+    assert "KernelBench Leaderboard" in (Path(sitehouse.ROOT) / "CITATION.cff").read_text()
