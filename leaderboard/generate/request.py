@@ -139,7 +139,7 @@ class Request:
                 f"the server {self.server} needs a key: set {variable}, or name another variable"
             )
         return OpenAIModel(
-            name=self.model if self.base_url else plain_name(self.model, self.server),
+            name=plain_name(self.model, self.server),
             base_url=self.base_url or known_url,
             api_key=api_key(variable),
             parameters=parameters,
