@@ -16,7 +16,7 @@ FORMATTED := leaderboard KernelBench/kernel_evaluator scripts tests
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test check format check-problems redteam site picture bless lock clean help
+.PHONY: demo test check format check-problems redteam site picture bless containerfile lock clean help
 
 demo: $(RUNTIME)  ## Validate, evaluate on the CPU, and render a board: the whole way in a few minutes
 	$(BIN)/kbl demo
@@ -56,6 +56,9 @@ redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest ker
 
 bless: $(DEVELOPMENT)  ## Renew what tests expect of generated texts; look at the difference before you commit it
 	BLESS=1 $(BIN)/python -m pytest tests/test_docs.py tests/board/render/test_site_golden.py
+
+containerfile: $(RUNTIME)  ## Write Containerfile from the list of what an epoch pins
+	$(BIN)/python -m kernel_evaluator.engines.image > Containerfile
 
 # The lock leaves out what torch's own build brings: CUDA's libraries and Triton are pinned by torch itself.
 lock: $(DEVELOPMENT)  ## Write requirements.lock: a version for all that any extra or group needs; known ones stay

@@ -111,7 +111,8 @@ def _lacks(need: str) -> str:
         return "" if shutil.which("rocminfo") else "no AMD GPU on this machine"
     if need.isupper():
         return "" if os.environ.get(need) else f"the variable {need} is not set"
-    return "" if importlib.util.find_spec(need) else f"the package {need} is not installed"
+    there = importlib.util.find_spec(need.partition(".")[0]) and importlib.util.find_spec(need)
+    return "" if there else f"the package {need} is not installed"
 
 
 if __name__ == "__main__":

@@ -132,9 +132,15 @@ def _runs_here(entry: dict[str, Any], device: str) -> bool:
         if needed.startswith("$"):
             if not os.environ.get(needed[1:]):
                 return False
-        elif importlib.util.find_spec(needed) is None:
+        elif not is_installed(needed):
             return False
     return True
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be found; one inside a package that is not here cannot."""
+    package = module.partition(".")[0]
+    return importlib.util.find_spec(package) is not None and importlib.util.find_spec(module) is not None
 
 
 def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:

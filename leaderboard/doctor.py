@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from kernel_evaluator.engines.epoch import CHECKOUTS, PARTS
 from kernel_evaluator.machine.extras import EXTRAS, install, missing
 from kernel_evaluator.records.places import PROBLEM_SET
 
@@ -67,6 +69,7 @@ class Need(StrEnum):
     GPU = "evaluation on a GPU"
     TESTS = "the browser tests"
     TRUST = "isolation of untrusted kernels"
+    LANGUAGE = "kernels that use it"
     EXTRA = "the verbs that use it"
 
 
@@ -170,12 +173,25 @@ def _nvcc() -> Iterator[Finding]:
     yield Finding(name="nvcc", found=path or "none", ok=path is not None, need=Need.GPU, mend=mend)
 
 
-def _triton() -> Iterator[Finding]:
-    yield _module("triton", Need.GPU, "it comes with CUDA builds of torch")
-
-
-def _ninja() -> Iterator[Finding]:
-    yield _module("ninja", Need.CPU, install("evaluate"))
+def _languages() -> Iterator[Finding]:
+    """Each part of the board's image but torch, with the version that is here."""
+    needs = {"triton": Need.GPU, "ninja": Need.CPU}
+    mends = {"triton": "it comes with CUDA builds of torch", "ninja": install("evaluate")}
+    for part in (each for each in PARTS if each.distribution != "torch"):
+        name = part.distribution
+        found = _version(name)
+        pinned = part.pin.rpartition("=")[2]
+        if found and found.partition("+")[0] != pinned:
+            found += f" (the board: {pinned})"
+        mend = mends.get(name, f"pip install '{part.pin}'")
+        need = needs.get(name, Need.LANGUAGE)
+        yield Finding(name=part.name, found=found or "none", ok=bool(found), need=need, mend=mend)
+    for checkout in CHECKOUTS:
+        folder = os.environ.get(checkout.variable, "")
+        there = bool(folder) and Path(folder).is_dir()
+        found = f"{_commit(folder) or 'no git checkout'}, in {folder}" if there else "none"
+        mend = f"git clone {checkout.repository}, and set {checkout.variable} to the folder"
+        yield Finding(name=checkout.name, found=found, ok=there, need=Need.LANGUAGE, mend=mend)
 
 
 def _compiler() -> Iterator[Finding]:
@@ -234,8 +250,7 @@ PROBES: tuple[Callable[[], Iterator[Finding]], ...] = (
     _torch,
     _driver,
     _nvcc,
-    _triton,
-    _ninja,
+    _languages,
     _compiler,
     _browser,
     _walls,
@@ -271,6 +286,13 @@ def _first_line(command: list[str]) -> str:
     return done.stdout.partition("\n")[0].strip() if done.returncode == 0 else ""
 
 
-def _module(name: str, need: Need, mend: str) -> Finding:
-    there = find_spec(name) is not None
-    return Finding(name=name, found="installed" if there else "none", ok=there, need=need, mend=mend)
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def _commit(folder: str) -> str:
+    command = ["git", "-C", folder, "rev-parse", "--short=12", "HEAD"]
+    return _first_line(command) if shutil.which("git") else ""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernel_evaluator.records.keys import KernelKey
 
-from leaderboard.checks import fields, file, kernels
+from leaderboard.checks import backend, fields, file, kernels
 from leaderboard.checks.document import MAX_FILE_BYTES, Check, Document, Spot
 from leaderboard.texts.json_positions import line_and_column
 
@@ -37,6 +37,7 @@ CHECKS = (
 """What a submission must pass to be sent."""
 
 WARNINGS = (
+    Check("backend", backend.backend_known),
     Check("kernel-nul", kernels.kernel_nul),
     Check("kernel-syntax", kernels.kernel_syntax),
 )

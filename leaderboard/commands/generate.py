@@ -31,7 +31,7 @@ def generate_command(  # noqa: PLR0913  # one option a choice
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
     samples: Annotated[int, typer.Option(help="Samples a problem.", min=1, max=100)] = 1,
     backend: Annotated[
-        str, typer.Option(help="cuda, triton, cute, tilelang, thunderkittens or hip.")
+        str, typer.Option(help="cuda, triton, gluon, helion, cutile, cute, tilelang, cutlass, …")
     ] = "cuda",
     precision: Annotated[str, typer.Option(help="fp32, fp16 or bf16.")] = "fp32",
     prompt: Annotated[str, typer.Option(help="zero_shot, one_shot or few_shot.")] = "one_shot",

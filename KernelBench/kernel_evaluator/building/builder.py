@@ -45,7 +45,8 @@ _BUILT_LATER = {
     True: "a compiler was killed, as where memory runs out; the kernel is built where it is judged",
     False: "the source could not be executed without a GPU",
 }
-_PASSED_ON = ("PATH", "LANG", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "LD_LIBRARY_PATH", "THUNDERKITTENS_ROOT")
+_HEADERS = ("CUTLASS_PATH", "MATHDX_ROOT", "THUNDERKITTENS_ROOT")
+_PASSED_ON = ("PATH", "LANG", "CUDA_HOME", "CUDA_PATH", "CC", "CXX", "LD_LIBRARY_PATH", *_HEADERS)
 
 
 class BuildStatus(StrEnum):

@@ -45,6 +45,7 @@ _KEPT_VARIABLES = (
     "TORCH_CUDA_ARCH_LIST",
     "THUNDERKITTENS_ROOT",
     "CUTLASS_PATH",
+    "MATHDX_ROOT",
     "CC",
     "CXX",
 )
@@ -56,6 +57,7 @@ _FOLDER_VARIABLES = (
     "ROCM_HOME",
     "THUNDERKITTENS_ROOT",
     "CUTLASS_PATH",
+    "MATHDX_ROOT",
 )
 
 

@@ -7,22 +7,95 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-EPOCH = "2026.11"
+EPOCH = "2026.12"
 
-BASE_IMAGE = "nvidia/cuda:13.0.1-devel-ubuntu24.04"
+BASE_IMAGE = "nvidia/cuda:13.3.0-devel-ubuntu24.04"
+BASE_DIGEST = ""
+"""`sha256:…` of the base image; empty until it was looked up; the `Containerfile` asks for one."""
 PYTHON = "3.12"
 UV = "0.13.9"
-SYSTEM_PACKAGES = ("g++-13", "git")
-PACKAGES = (
-    "torch==2.13.0",
-    "triton==3.7.1",
-    "numpy==2.4.6",
-    "ninja==1.13.2",
-    "einops==0.8.2",
-    "transformers==5.23.0",
-    "nvidia-cutlass-dsl[cu13]==4.8.1",
-    "tilelang==0.1.15",
+CXX = "g++-13"
+SYSTEM_PACKAGES = (CXX, "git")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What pip brings: its name for people, its pin, and the backends that cannot do without.
+
+    Headers lie at `headers` in the installed packages; they are copied to `folder`, which `variable` names.
+    """
+
+    name: str
+    pin: str
+    backends: tuple[str, ...] = ()
+    headers: str = ""
+    folder: str = ""
+    variable: str = ""
+
+    @property
+    def distribution(self) -> str:
+        """The package's name without extras and version."""
+        return self.pin.partition("==")[0].partition("[")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkout:
+    """What only git has. The commit is its checksum; without one it is left out."""
+
+    name: str
+    repository: str
+    commit: str
+    backends: tuple[str, ...]
+    folder: str
+    variable: str
+
+
+PARTS = (
+    Part(name="PyTorch", pin="torch==2.13.0", backends=("pytorch", "c++", "cuda")),
+    Part(name="Triton, Gluon", pin="triton==3.7.1", backends=("triton", "gluon")),
+    Part(name="Helion", pin="helion==1.5.1", backends=("helion",)),
+    Part(name="cuTile", pin="cuda-tile==1.7.0", backends=("cutile",)),
+    Part(name="tileiras", pin="nvidia-cuda-tileiras==13.5.37", backends=("cutile",)),
+    Part(name="CuTe DSL", pin="nvidia-cutlass-dsl[cu13]==4.8.1", backends=("cute",)),
+    Part(name="TileLang", pin="tilelang==0.1.15", backends=("tilelang",)),
+    Part(
+        name="CUTLASS C++",
+        pin="nvidia-cutlass==4.2.0.0",
+        backends=("cutlass",),
+        headers="cutlass_library/source",
+        folder="/opt/cutlass",
+        variable="CUTLASS_PATH",
+    ),
+    Part(
+        name="MathDx",
+        pin="nvidia-mathdx==25.6.0",
+        backends=("mathdx",),
+        headers="nvidia/mathdx",
+        folder="/opt/mathdx",
+        variable="MATHDX_ROOT",
+    ),
+    Part(name="tvm-ffi", pin="apache-tvm-ffi==0.1.12", backends=("tvm-ffi",)),
+    Part(name="ninja", pin="ninja==1.13.2"),
+    Part(name="NumPy", pin="numpy==2.4.6"),
+    Part(name="einops", pin="einops==0.8.2"),
+    Part(name="transformers", pin="transformers==5.23.0"),
 )
+"""What pip brings, most of it what kernels are written in. tilelang needs a tvm-ffi below 0.1.13."""
+
+CHECKOUTS = (
+    Checkout(
+        name="ThunderKittens",
+        repository="https://github.com/HazyResearch/ThunderKittens",
+        commit="",
+        backends=("thunderkittens",),
+        folder="/opt/thunderkittens",
+        variable="THUNDERKITTENS_ROOT",
+    ),
+)
+
+BACKENDS = tuple(dict.fromkeys(name for part in (*PARTS, *CHECKOUTS) for name in part.backends))
+"""What a kernel of the board can be written in."""
+
 GPU = "H100"
 
 MAX_GPUS = 10

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 import modal
 
 from kernel_evaluator.engines import epoch
+from kernel_evaluator.engines import image as contents
 from kernel_evaluator.records.places import PACKAGE, PROBLEM_SET
 
 REMOTE_ROOT = PurePosixPath("/opt/KernelBench")
@@ -26,10 +27,11 @@ def _mib(gib: tuple[int, int]) -> tuple[int, int]:
 
 
 image = (
-    modal.Image.from_registry(epoch.BASE_IMAGE, add_python=epoch.PYTHON)
+    modal.Image.from_registry(contents.base(), add_python=epoch.PYTHON)
     .apt_install(*epoch.SYSTEM_PACKAGES)
-    .uv_pip_install(*epoch.PACKAGES, uv_version=epoch.UV)
-    .env({"PYTHONPATH": str(REMOTE_ROOT), "KERNELBENCH_EPOCH": epoch.EPOCH, "CXX": "g++-13"})
+    .uv_pip_install(requirements=[str(contents.LOCK)], uv_version=epoch.UV, extra_options="--require-hashes")
+    .run_commands(*contents.commands())
+    .env({"PYTHONPATH": str(REMOTE_ROOT), "CXX": epoch.CXX, **contents.environment()})
     .add_local_dir(PROBLEM_SET, str(REMOTE_ROOT), ignore=[*NOT_SENT, PACKAGE.name])
     .add_local_dir(PACKAGE, str(REMOTE_ROOT / PACKAGE.name), ignore=[*NOT_SENT, PROBLEM_SET.name])
 )

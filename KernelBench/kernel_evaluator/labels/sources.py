@@ -20,9 +20,14 @@ class Backend(StrEnum):
     LOAD_INLINE = "load_inline"
     LOAD = "load"
     TRITON = "triton"
+    GLUON = "gluon"
+    HELION = "helion"
+    CUTILE = "cutile"
     CUTE = "cute"
     TILELANG = "tilelang"
     THUNDERKITTENS = "thunderkittens"
+    MATHDX = "mathdx"
+    TVM_FFI = "tvm-ffi"
     HIP = "hip"
     NVRTC = "nvrtc"
     TORCH = "torch"
@@ -30,8 +35,10 @@ class Backend(StrEnum):
 
 _BY_IMPORT = {
     "triton": Backend.TRITON,
+    "helion": Backend.HELION,
     "cutlass": Backend.CUTE,
     "tilelang": Backend.TILELANG,
+    "tvm_ffi": Backend.TVM_FFI,
     "cupy": Backend.NVRTC,
 }
 _BY_CALL = {
@@ -40,6 +47,9 @@ _BY_CALL = {
     "torch.cuda._compile_kernel": Backend.NVRTC,
 }
 _BY_TEXT = {
+    re.compile(r"\btriton\.experimental(?:\.| import )gluon\b"): Backend.GLUON,
+    re.compile(r"\bimport cuda\.tile\b|\bfrom cuda(?: import tile|\.tile)\b"): Backend.CUTILE,
+    re.compile(r"#\s*include\s*[<\"](?:cublasdx|cufftdx|cusolverdx|curanddx)\.hpp"): Backend.MATHDX,
     re.compile(r"kittens\.cuh|THUNDERKITTENS_ROOT|namespace\s+kittens"): Backend.THUNDERKITTENS,
     re.compile(r"hip/hip_runtime|\bhipcc\b|\bhipLaunchKernel"): Backend.HIP,
     re.compile(r"\bcute::|#\s*include\s*[<\"]cut(?:e|lass)/"): Backend.CUTE,

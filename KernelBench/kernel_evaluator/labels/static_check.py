@@ -38,6 +38,11 @@ _BACKEND_NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cuda": ((r"__global__",), (r"load_inline", r"cpp_extension")),
     "hip": ((r"__global__",), (r"load_inline", r"cpp_extension"), (r"hipcc",)),
     "triton": ((r"@\s*(?:triton\.)?(?:jit|autotune)\b",), (r"\btl\.",)),
+    "gluon": ((r"@\s*gluon\.jit\b",), (r"\bgl\.", r"\bttgl\.")),
+    "helion": ((r"@\s*helion\.(?:kernel|jit)\b",), (r"\bhl\.",)),
+    "cutile": ((r"@\s*(?:ct|cuda\.tile)\.kernel\b",), (r"\bct\.launch\b", r"\btile\.launch\b")),
+    "mathdx": ((r"\b(?:cublasdx|cufftdx|cusolverdx|curanddx)\b",), (r"load_inline", r"cpp_extension")),
+    "tvm-ffi": ((r"__global__",), (r"\btvm_ffi\b",)),
     "tilelang": ((r"@\s*T\.prim_func",),),
     "cute": ((r"\bcute::", r"\bcutlass::", r"\bfrom\s+cutlass\b", r"\bimport\s+cutlass\b"),),
     "thunderkittens": (

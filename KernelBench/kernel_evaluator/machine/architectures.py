@@ -42,9 +42,15 @@ BACKEND_VENDORS: Mapping[str, tuple[Vendor, ...]] = {
     "cuda": (Vendor.NVIDIA,),
     "hip": (Vendor.AMD,),
     "triton": (Vendor.NVIDIA, Vendor.AMD),
+    "gluon": (Vendor.NVIDIA, Vendor.AMD),
+    "helion": (Vendor.NVIDIA, Vendor.AMD),
+    "cutile": (Vendor.NVIDIA,),
     "tilelang": (Vendor.NVIDIA, Vendor.AMD),
     "cute": (Vendor.NVIDIA,),
+    "cutlass": (Vendor.NVIDIA,),
     "thunderkittens": (Vendor.NVIDIA,),
+    "mathdx": (Vendor.NVIDIA,),
+    "tvm-ffi": (Vendor.NVIDIA,),
 }
 """Whose devices a backend runs on."""
 

@@ -188,6 +188,29 @@ def test_github_annotations_cannot_be_forged_by_a_submission(tmp_path: Path) -> 
     assert "'evil\\n::error::100%25'" in commands[1]
 
 
+@pytest.mark.parametrize(
+    ("backend", "mend"),
+    [
+        ("heliom", "write helion"),
+        ("triton + cutlas", "write cutlass"),
+        ("tvm_ffi", None),
+        ("C++ and PyTorch", None),
+        ("triton+cuda", None),
+        ("Fortran", "the image has pytorch, "),
+        (7, None),
+    ],
+)
+def test_a_backend_that_the_image_lacks_is_pointed_at_with_the_nearest_name(
+    backend: object, mend: str | None
+) -> None:
+    metadata = {**FULL_METADATA, "backend": backend}
+    report = check_bytes(json.dumps({**FINE, "metadata": metadata}).encode(), Path("entry.json"))
+
+    assert isinstance(backend, str) == report.is_fine, "it is a warning"
+    pointed = [each for each in report.warnings if each.rule == "backend"]
+    assert ([] if mend is None else [True]) == [each.mend.startswith(mend or "") for each in pointed]
+
+
 def test_json_output_is_one_document_that_a_program_can_read(tmp_path: Path) -> None:
     write(tmp_path / "a.json", {**FINE, "extra": 1})
     write(tmp_path / "b.json", FINE)

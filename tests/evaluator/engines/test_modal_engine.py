@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pickle
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 pytest.importorskip("modal")
 
 from fakes.fake_modal import Crashed, FakeModal, Lost, Raw, serve
-from kernel_evaluator.engines import epoch
+from kernel_evaluator.engines import epoch, image
 from kernel_evaluator.engines.modal import ModalEngine
 from kernel_evaluator.engines.wire import (
     MAX_REQUEST_BYTES,
@@ -159,7 +160,37 @@ def test_the_image_pins_everything_that_it_installs(one_run) -> None:
     assert f"FROM {epoch.BASE_IMAGE}" in commands
     assert f"uv:{epoch.UV}" in commands
     assert ":latest" not in commands
-    assert all("==" in package and package in commands for package in epoch.PACKAGES)
+
+
+def test_modals_image_and_the_containerfile_come_from_the_same_list(one_run, repository) -> None:
+    images = one_run[0].images
+    commands = "\n".join(command for made in images for command in made.dockerfile_commands)
+    sent = [each.data for made in images for each in made.context_files]
+    containerfile = (repository / "Containerfile").read_text("utf-8")
+
+    assert image.containerfile() == containerfile, "run: make containerfile"
+    assert image.LOCK.read_bytes() in sent
+    assert f"ARG LOCK={image.LOCK.relative_to(repository)}" in containerfile
+    wanted = [epoch.BASE_IMAGE, *epoch.SYSTEM_PACKAGES, *image.commands(), *image.environment().values()]
+    assert [] == [each for each in wanted if each not in containerfile or each not in commands]
+
+
+def test_the_lock_of_the_image_holds_each_part_at_its_version_and_all_by_hash() -> None:
+    lines = image.LOCK.read_text("utf-8").splitlines()
+    locked = {line.partition(" ")[0] for line in lines}
+
+    assert all(re.fullmatch(r"\S+==\S+ --hash=sha256:[0-9a-f]{64}", line) for line in lines)
+    for part in epoch.PARTS:
+        assert f"{part.distribution}=={part.pin.rpartition('=')[2]}" in locked, "run: make lock"
+
+
+def test_an_unpinned_base_or_checkout_is_left_out_and_not_guessed() -> None:
+    text = image.containerfile()
+
+    assert bool(epoch.BASE_DIGEST) == (f"@{epoch.BASE_DIGEST}" in text and "@sha256:" in text)
+    for checkout in epoch.CHECKOUTS:
+        assert bool(checkout.commit) == (checkout.folder in text)
+        assert re.fullmatch(r"[0-9a-f]{40}|", checkout.commit)
 
 
 def test_the_evaluator_itself_travels_with_the_image(one_run) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 from kernel_evaluator.labels.static_check import check_precision_downgrade, validate_kernel_static
+from kernel_evaluator.machine.architectures import BACKEND_VENDORS
 
 GOOD_CUDA = '''
 import torch
@@ -42,7 +43,7 @@ def test_comparing_a_timer_is_not_patching_it():
     assert validate_kernel_static(GOOD_CUDA + "same = time.time == torch.cuda.synchronize\n")[0]
 
 
-@pytest.mark.parametrize("backend", ["cuda", "hip", "triton", "tilelang", "cute", "thunderkittens"])
+@pytest.mark.parametrize("backend", BACKEND_VENDORS)
 def test_a_kernel_without_its_backend_is_invalid(backend):
     valid, errors, _ = validate_kernel_static("class ModelNew: ...", backend=backend)
     assert not valid
