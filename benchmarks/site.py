@@ -70,14 +70,17 @@ def main() -> int:
 
 
 def measure(work: Path, entries: int) -> dict[str, Any]:
-    """Build twice, the second time with nothing changed, and look at the result."""
+    """Build, build again with nothing changed, then with one entry; look at the result."""
     data = work / f"entries-{entries}"
     if not data.exists():
         print(f"generating {entries} entries in {data}", flush=True)
         write_repository(data, entries=entries)
     out = work / "site"
     shutil.rmtree(out, ignore_errors=True)
+    shutil.rmtree(out.with_name(f".{out.name}-read"), ignore_errors=True)
     first, again = build(data, out), build(data, out)
+    change_one(data)
+    changed = build(data, out)
     index = out / "index.html"
     shell = [index, *sorted((out / "assets").glob("*.css")), *sorted(index_scripts(out))]
     files = [path for path in out.rglob("*") if path.is_file()]
@@ -88,7 +91,10 @@ def measure(work: Path, entries: int) -> dict[str, Any]:
         "build_share_of_two_cores": round(first["cpu_seconds"] / first["seconds"] / 2, 3),
         "memory_bytes": first["memory_bytes"],
         "unchanged_build_seconds": again["seconds"],
+        "unchanged_build_cpu_seconds": again["cpu_seconds"],
         "unchanged_build_report": again["report"],
+        "one_changed_build_cpu_seconds": changed["cpu_seconds"],
+        "one_changed_build_report": changed["report"],
         "files": len(files),
         "size_bytes": sum(path.stat().st_size for path in files),
         "index_compressed_bytes": sum(len(gzip.compress(path.read_bytes(), 6)) for path in shell),
@@ -122,6 +128,18 @@ def build(data: Path, out: Path) -> dict[str, Any]:
         "memory_bytes": highest,
         "report": report,
     }
+
+
+def change_one(data: Path) -> None:
+    """Make one entry of the middle a thousandth faster, as if it had been judged again."""
+    results = sorted((data / "data" / "results").glob("*/*.json"))
+    path = results[len(results) // 2]
+    result = json.loads(path.read_text("utf-8"))
+    for row in result["rows"]:
+        if row.get("speedup"):
+            row["speedup"] *= 1.001
+            row["speedup_ci95"] = [1.001 * bound for bound in row["speedup_ci95"]]
+    path.write_text(json.dumps(result), "utf-8")
 
 
 def family_memory(pid: int) -> int:

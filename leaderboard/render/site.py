@@ -38,6 +38,9 @@ class BoardView:
         self.by_entry = {item.entry: lines.get((board.name, item.entry), ()) for item in board.standings}
         self.names = {line.standing.entry: line for line in self.entries}
         self.rows = _with_cut_lines(self.entries)
+        self.baselines = frozenset(
+            line.standing.entry for line in self.entries if line.standing.kind == "baseline"
+        )
         self.roofs = roofs(board.gpu, board.precision) if board.sizes == "full" else {}
 
     @cached_property

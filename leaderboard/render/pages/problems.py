@@ -81,7 +81,7 @@ class Results:
         return best.speedup / max(torch.speedup if torch and torch.speedup else 1.0, 1.0)
 
     def _is_baseline(self, line: KernelLine) -> bool:
-        return self.view.names[line.entry].standing.kind == "baseline"
+        return line.entry in self.view.baselines
 
     @property
     def shown(self) -> list[KernelLine]:

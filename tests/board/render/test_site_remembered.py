@@ -1,0 +1,57 @@
+"""What was read of an entry is remembered for as long as its files, and the code, are what they were."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leaderboard.render.reading.remembered import Memory
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / "result.json", tmp_path / "submission.json"]
+    for path in paths:
+        path.write_text(path.name)
+    return paths
+
+
+@pytest.fixture
+def memory(tmp_path: Path, files: list[Path]) -> Memory:
+    kept = Memory(tmp_path / "read", "code 1")
+    kept.keep("mine", files, ["scores"])
+    return kept
+
+
+def test_what_has_not_changed_is_recalled_even_from_a_new_checkout(memory: Memory, files: list[Path]) -> None:
+    assert memory.recall("mine", files) == ["scores"]
+    os.utime(files[0], (1, 1))
+    assert memory.recall("mine", files) == ["scores"]
+
+
+def test_a_changed_a_missing_and_a_further_file_are_read_again(
+    memory: Memory, files: list[Path], tmp_path: Path
+) -> None:
+    further = tmp_path / "struck.json"
+    further.write_text("[]")
+    assert memory.recall("mine", [*files, further]) is None
+    files[0].write_text("RESULT.json")
+    os.utime(files[0], (1, 1))
+    assert memory.recall("mine", files) is None
+    files[0].unlink()
+    assert memory.recall("mine", files) is None
+    assert memory.recall("other", files) is None
+
+
+def test_other_code_and_a_torn_file_count_as_nothing_known(memory: Memory, files: list[Path]) -> None:
+    assert Memory(memory.folder, "code 2").recall("mine", files) is None
+    path = memory.folder / "mine.pickle"
+    path.write_bytes(path.read_bytes()[:-7])
+    assert memory.recall("mine", files) is None
+
+
+def test_entries_that_are_gone_are_forgotten(memory: Memory) -> None:
+    memory.forget(frozenset({"other"}))
+    assert list(memory.folder.iterdir()) == []
