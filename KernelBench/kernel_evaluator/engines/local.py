@@ -259,8 +259,9 @@ class OracleProcess:
 
     def kill(self) -> None:
         """End the oracle at once, with what it started; who waits for an answer gets none."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self, *, kill: bool = False) -> None:
         """End the oracle and wait for it."""
@@ -339,11 +340,12 @@ class _Attendant:
                     self._put_off.discard(str(job.key))
                     yield verdict
         finally:
-            left, self._oracle = self._oracle, None
+            left = self._oracle
             if left is not None:
                 if self._work.is_stopped:
                     left.kill()
-                left.close()
+                left.close()  # which `end_oracle` can cut short
+                self._oracle = None
 
     def _is_put_off(self, row: Row) -> bool:
         """Whether a busy host is to blame, for the first time."""
