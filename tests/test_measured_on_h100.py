@@ -36,3 +36,10 @@ def test_the_costliest_kernels_of_the_corpus_cost_a_third_since():
     assert (len(again), len(ruled)) == (13, 10)
     assert round(statistics.mean(again[key]["gpu_seconds"] for key in ruled), 1) == 3.4
     assert {row["status"] for row in again.values()} <= {"correct", "mismatch"}
+
+
+def test_copies_are_as_fast_as_what_they_copy_in_either_precision():
+    for name, count in (("eager-level2", 76), ("half-part", 23)):
+        copies = rows(name).values()
+        assert (len(copies), {row["status"] for row in copies}) == (count, {"correct"})
+        assert max(abs(row["speedup"] - 1) for row in copies) < 0.0085
