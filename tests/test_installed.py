@@ -288,6 +288,7 @@ VERBS = [
     ("serve", (), 2, "kbl serve needs fastapi, httpx, prometheus_client, uvicorn; run: pip install"),
     ("standings", DATA, 0, "first-light"),
     ("site", ("build", *DATA), 0, "files"),
+    ("export", ("board", "--out", "release", *DATA), 2, "kbl export needs pyarrow; run: pip install"),
     ("problems", ("show", "1/19"), 0, "class Model"),
     ("problems", ("check",), 2, f"kbl problems check {EVALUATE}"),
     ("baseline", ("show", f"{ROOT}/baselines/H200.json"), 0, "compiled ms"),

@@ -16,7 +16,7 @@ from kernel_evaluator.machine.figures import gpu_model
 from kernel_evaluator.problems.jobs import Engine, Progress, Settings, Verdict
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import Environment, ResultFile, Row, Sizes
+from kernel_evaluator.records.rows import BOARD_PRECISIONS, Environment, ResultFile, Row, Sizes
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 
 from leaderboard.files import store
@@ -101,6 +101,7 @@ def departures(settings: Settings) -> list[str]:
     """Name what these settings change of the board's rules: rows do not say by which they were judged."""
     board = Settings()
     named = {
+        settings.precision: settings.precision not in BOARD_PRECISIONS,
         settings.profile: settings.profile != board.profile,
         f"{settings.trials}-trials": settings.trials != board.trials,
         "untimed": not settings.measure,

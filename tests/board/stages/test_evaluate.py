@@ -246,7 +246,7 @@ def test_an_unknown_engine_is_named_with_the_choices(tmp_path):
     write_submission(tmp_path, problems=1)
     ended = kbl_evaluate(tmp_path, "mine.json", "--engine", "cloud")
     assert ended.returncode == 2
-    assert "--engine must be one of local, modal, fake, got 'cloud'" in ended.stderr
+    assert "--engine must be one of local, modal, ray, fake, got 'cloud'" in ended.stderr
 
 
 def evaluation_of(folder, problems, gpu=GPU.gpu):

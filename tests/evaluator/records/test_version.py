@@ -10,7 +10,7 @@ import pytest
 from kernel_evaluator.records.places import PACKAGE, PROBLEM_SET
 from kernel_evaluator.records.version import DECIDE_NOTHING, digest_of, evaluator_sha256
 
-RULE = "timing/deals.py"
+RULE = "timing/stopping.py"
 
 
 @pytest.fixture
