@@ -174,9 +174,8 @@ def _timed(hearing: Hearing, deck: Deck) -> Measurement | None:
     if hearing.is_slow:
         looks = sum(each.look is not None for each in found.rounds)
         hearing.passed = min(hearing.passed + looks, hearing.stand.settings.trials)
-    hearing.pace_ms = max(
-        found.claimed_ms, found.oracle_ms
-    )  # who was slow in the trials alone is spared nothing
+    # Who was slow in the trials alone is spared nothing.
+    hearing.pace_ms = max(found.claimed_ms, found.oracle_ms)
     return found
 
 
