@@ -24,6 +24,7 @@ class Backend(StrEnum):
     HELION = "helion"
     CUTILE = "cutile"
     CUTE = "cute"
+    CUTLASS = "cutlass"
     TILELANG = "tilelang"
     THUNDERKITTENS = "thunderkittens"
     MATHDX = "mathdx"
@@ -52,7 +53,7 @@ _BY_TEXT = {
     re.compile(r"#\s*include\s*[<\"](?:cublasdx|cufftdx|cusolverdx|curanddx)\.hpp"): Backend.MATHDX,
     re.compile(r"kittens\.cuh|THUNDERKITTENS_ROOT|namespace\s+kittens"): Backend.THUNDERKITTENS,
     re.compile(r"hip/hip_runtime|\bhipcc\b|\bhipLaunchKernel"): Backend.HIP,
-    re.compile(r"\bcute::|#\s*include\s*[<\"]cut(?:e|lass)/"): Backend.CUTE,
+    re.compile(r"\bcut(?:e|lass)::|#\s*include\s*[<\"]cut(?:e|lass)/"): Backend.CUTLASS,
 }
 
 

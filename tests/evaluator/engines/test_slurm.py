@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -78,6 +79,7 @@ def slurm(tmp_path):
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o600)
     environment = {**os.environ, **QUICK, "SLURM_CONF": str(folder / "slurm.conf")}
+    environment.pop("CI", None)  # where it is set, verdicts are not shown as they come
     environment["PATH"] += ":/usr/sbin:/sbin"
     munge = [
         f"--{name}={folder}/munge.{end}"
@@ -117,7 +119,10 @@ def slurm(tmp_path):
         for daemon in reversed(daemons):
             daemon.terminate()
         for daemon in daemons:
-            daemon.wait(timeout=30)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a test that failed leaves steps behind
+                daemon.wait(timeout=20)
+        for pid in started_with(f"SLURM_CONF={folder}/slurm.conf"):
+            os.kill(pid, signal.SIGKILL)
         shutil.rmtree(folder)
 
 
@@ -139,7 +144,13 @@ def test_the_recipe_judges_an_entry_though_a_node_s_agent_is_killed(slurm, tmp_p
     (tmp_path / "kbl.sbatch").write_text(recipe(repository))
     (tmp_path / "problems/level1").mkdir(parents=True)
     (tmp_path / "problems/level1/1_Tiny.py").write_text(SOURCE)
-    sources = [RIGHT, RIGHT.replace("min=0", "min=0.5"), kernel("raise ValueError('no')"), "class ModelNew("]
+    slow = "import time\ntime.sleep(1.5)\n"  # the second node is there before the last kernel is judged
+    sources = [
+        slow + RIGHT,
+        slow + RIGHT.replace("min=0", "min=0.5"),
+        slow + kernel("raise ValueError('no')"),
+        "class ModelNew(",
+    ]
     kernels = {f"level_1_problem_1_sample_{at}": f"{sources[at % 4]}\n# {at}\n" for at in range(24)}
     (tmp_path / "entry.json").write_text(json.dumps({"metadata": {"display_name": "x"}, "kernels": kernels}))
     environment = {
@@ -164,12 +175,13 @@ def test_the_recipe_judges_an_entry_though_a_node_s_agent_is_killed(slurm, tmp_p
     job = started.stdout.strip()
     out = tmp_path / "out.txt"
     until = time.monotonic() + 240
-    while "[4/24]" not in (out.read_text() if out.exists() else ""):
+    while not (agents("SLURMD_NODENAME=n2") and "[4/24]" in out.read_text()):
         assert time.monotonic() < until and job in run(["squeue", "-h"], environment), (
             out.read_text() if out.exists() else ""
         )
         time.sleep(0.2)
-    os.kill(agent_of("n2"), signal.SIGKILL)
+    [agent] = agents("SLURMD_NODENAME=n2")
+    os.kill(agent, signal.SIGKILL)
     while job in run(["squeue", "-h"], environment):
         assert time.monotonic() < until, out.read_text()
         time.sleep(0.5)
@@ -180,25 +192,17 @@ def test_the_recipe_judges_an_entry_though_a_node_s_agent_is_killed(slurm, tmp_p
     assert [] == agents()
 
 
-def agents():
-    """The raylets that run below Slurm: their pids."""
+def started_with(variable, command=""):
+    """The processes whose environment holds `variable` and whose command line holds `command`: their pids."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if (
-                b"raylet/raylet" in (entry / "cmdline").read_bytes()
-                and b"SLURM_JOB_ID" in (entry / "environ").read_bytes()
-            ):
+        with contextlib.suppress(OSError):
+            environment, said = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+            if variable.encode() in environment and command.encode() in said:
                 found.append(int(entry.name))
-        except OSError:
-            continue
     return found
 
 
-def agent_of(node):
-    [found] = [
-        pid
-        for pid in agents()
-        if f"SLURMD_NODENAME={node}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
-    ]
-    return found
+def agents(variable="SLURM_JOB_ID"):
+    """The raylets that run below Slurm."""
+    return started_with(variable, "raylet/raylet")

@@ -13,6 +13,7 @@ INLINE = "from torch.utils.cpp_extension import load_inline\next = load_inline(n
         ("from torch.utils import cpp_extension as x\nx.load_inline('a', '')", [Backend.LOAD_INLINE]),
         ("import triton\nimport triton.language as tl", [Backend.TRITON]),
         ("import cutlass.cute as cute", [Backend.CUTE]),
+        (INLINE + "s = '#include <cutlass/array.h>'", [Backend.LOAD_INLINE, Backend.CUTLASS]),
         ("import tilelang\nimport tilelang.language as T", [Backend.TILELANG]),
         (INLINE + "s = '#include \"kittens.cuh\"'", [Backend.LOAD_INLINE, Backend.THUNDERKITTENS]),
         ("import os\nos.environ['CXX'] = 'hipcc'\n" + INLINE, [Backend.LOAD_INLINE, Backend.HIP]),
