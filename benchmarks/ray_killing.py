@@ -1,10 +1,12 @@
 """Judges kernels on a Ray cluster of this host while its nodes are killed, and compares with `local`.
 
     python benchmarks/ray_killing.py --kernels 200 --kills 10    (into benchmarks/results/ray_killing.json)
+    python benchmarks/ray_killing.py --slurm                     (into benchmarks/results/slurm_killing.json)
 
 Every node is real `ray` processes. A kill takes a node's agent with SIGKILL, every other time with all that
-it started; another node joins for it. Fails where a verdict is missing, comes twice or differs, and where a
-process or anything in shared memory is left.
+it started; another node joins for it. Under Slurm, the recipe of docs/cluster.md runs on three nodes of its
+own daemons, and agents of the two that do not hold the head are killed. Fails where a verdict is missing,
+comes twice or differs, and where a process or anything in shared memory is left.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import json
 import os
 import random
 import re
+import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -29,32 +33,26 @@ from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
-from ray_cluster import machines  # noqa: E402  # it lies beside the tests
+import slurm_daemons  # noqa: E402  # these lie beside the tests
+from ray_cluster import machines  # noqa: E402
 
-RESULTS = Path(__file__).parent / "results" / "ray_killing.json"
+RESULTS = Path(__file__).parent / "results"
+Outcome = tuple[list[tuple[str, str]], str]
+"""Key and status of each verdict, and what was left behind."""
 PROBLEMS = ((1, 19), (1, 21), (1, 25), (1, 30), (1, 88), (2, 40), (2, 63))
 
 
 def main() -> int:
-    """Run both engines, write what came of it; give 0 where all held."""
+    """Judge with and without kills, write what came of it; give 0 where all held."""
     options = _options()
     jobs = _jobs(options.kernels)
     settings = Settings(device="cpu", sizes="reduced", measure=False, trials=2)
+    if options.slurm:  # the command always measures, and KernelBench's way takes least
+        settings = Settings(device="cpu", sizes="reduced", profile="compat")
     dice = random.Random(options.seed)
     kills = sorted(dice.sample(range(3, options.kernels - 3), options.kills))
     started = time.monotonic()
-    verdicts: list[tuple[str, str]] = []
-    left = ""
-    try:
-        with machines(nodes=3) as there:
-            for verdict in RayEngine(Board(gpu="CPU")).run(jobs, settings):
-                verdicts.append((str(verdict.row.key), verdict.row.status.value))
-                if len(verdicts) in kills:
-                    there.kill(dice.choice(there.nodes), with_workers=len(verdicts) % 2 == 0)
-                    there.nodes.append(there.add())
-                    print(f"{len(verdicts)} judged, a node killed", file=sys.stderr)
-    except AssertionError as error:
-        left = str(error)
+    verdicts, left = (_under_slurm if options.slurm else _on_ray)(jobs, settings, dice, kills)
     seconds = time.monotonic() - started
     local = {str(each.row.key): each.row.status.value for each in LocalEngine().run(jobs, settings)}
     differing = sorted(key for key, status in verdicts if local[key] != status)
@@ -75,10 +73,56 @@ def main() -> int:
         "evaluator_version": EVALUATOR_VERSION,
         "evaluator_sha256": evaluator_sha256(),
     }
-    options.out.write_text(json.dumps(figures, indent=2) + "\n")
+    out = options.out or RESULTS / f"{'slurm' if options.slurm else 'ray'}_killing.json"
+    out.write_text(json.dumps(figures, indent=2) + "\n")
     print(json.dumps(figures, indent=2))
     whole = len(verdicts) == len(local) == len(jobs) and not figures["twice"]
     return 0 if whole and not differing and not left else 1
+
+
+def _on_ray(jobs: list[Job], settings: Settings, dice: random.Random, kills: list[int]) -> Outcome:
+    verdicts = []
+    try:
+        with machines(nodes=3) as there:
+            for verdict in RayEngine(Board(gpu="CPU")).run(jobs, settings):
+                verdicts.append((str(verdict.row.key), verdict.row.status.value))
+                if len(verdicts) in kills:
+                    there.kill(dice.choice(there.nodes), with_workers=len(verdicts) % 2 == 0)
+                    there.nodes.append(there.add())
+                    print(f"{len(verdicts)} judged, a node killed", file=sys.stderr)
+    except AssertionError as error:
+        return verdicts, str(error)
+    return verdicts, ""
+
+
+def _under_slurm(jobs: list[Job], settings: Settings, dice: random.Random, kills: list[int]) -> Outcome:
+    kernels = {str(job.key): job.source for job in jobs}
+    others = ["n2", "n3"]
+    entry = {"metadata": {"display_name": "x"}, "kernels": kernels}
+    with tempfile.TemporaryDirectory() as name, slurm_daemons.slurm(["n1", *others]) as there:
+        folder = Path(name)
+        (folder / "entry.json").write_text(json.dumps(entry))
+        command = ["entry.json", "--device", settings.device, "--profile", settings.profile]
+        job, out = slurm_daemons.submitted(there, folder, *command, nodes=3)
+        waiting = list(kills)
+        while job in slurm_daemons.said(["squeue", "-h"], there):
+            judged = out.read_text(errors="replace").count(f"/{len(jobs)}] ")
+            if waiting and judged >= waiting[0] and (agent := _agent(others, dice)):
+                os.kill(agent, signal.SIGKILL)
+                print(f"{judged} judged, an agent killed", file=sys.stderr)
+                waiting.pop(0)
+            time.sleep(0.1)
+        left = f"agents {found}" if (found := slurm_daemons.agents()) else ""
+        if waiting:
+            left += f" {len(waiting)} kills were not made"
+        [work] = folder.glob("build/evaluations/*/entry.json")
+        rows = json.loads(work.read_text())["rows"]
+        return [(row["key"], row["status"]) for row in rows], left
+
+
+def _agent(nodes: list[str], dice: random.Random) -> int | None:
+    found = [pid for name in nodes for pid in slurm_daemons.agents(f"SLURMD_NODENAME={name}")]
+    return dice.choice(found) if found else None
 
 
 def _options() -> argparse.Namespace:
@@ -88,7 +132,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--kernels", type=int, default=200)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=32)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--slurm", action="store_true", help="under Slurm's daemons, as root")
+    parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
 
