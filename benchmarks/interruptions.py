@@ -30,6 +30,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from compiling import TINY  # noqa: E402
 from evaluating import SOURCE, kernel  # noqa: E402
+from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
 from kernel_evaluator.walls import sandbox  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "interruptions.json"
@@ -251,7 +252,8 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.relative_to(ROOT)}")
     chosen = parser.parse_args()
-    report: dict[str, Any] = {"schema_version": 1, "seed": chosen.seed, "killed": 0, "wrong": 0, "kinds": {}}
+    report: dict[str, Any] = {"schema_version": 1, "evaluator_sha256": evaluator_sha256(), "seed": chosen.seed}
+    report |= {"killed": 0, "wrong": 0, "kinds": {}}
     if chosen.only and RESULTS.exists():  # what is not run now stays as it was recorded
         report["kinds"] = json.loads(RESULTS.read_text("utf-8"))["kinds"]
     for name, kind in KINDS.items():

@@ -9,6 +9,7 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +34,7 @@ _NAMESPACES = {
 _CLONE_NEWPID = 0x20000000
 _CLONE_NEWUSER = 0x10000000
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
+_NO_CAPABILITIES = (struct.pack("<Ii", 0x20080522, 0), bytes(24))
 _DIES_FIRST = "1000"
 _BLOCK_BYTES = 512
 _STOP_TRIES, _NOTHING_NEW = 200, 3
@@ -168,6 +170,8 @@ def _change_uid(cell: Cell, home: Path) -> list[str]:
     os.setgroups([])
     os.setresgid(cell.uid, cell.uid, cell.uid)
     os.setresuid(cell.uid, cell.uid, cell.uid)
+    if os.getuid() == cell.uid:  # a new uid keeps what it may inherit, which some containers give
+        _libc.capset(*_NO_CAPABILITIES)
     return ["uid"]
 
 
