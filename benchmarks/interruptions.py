@@ -252,6 +252,8 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.relative_to(ROOT)}")
     chosen = parser.parse_args()
+    # A shell that starts this in the background has all that it starts ignore SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     report: dict[str, Any] = {"schema_version": 1, "evaluator_sha256": evaluator_sha256(), "seed": chosen.seed}
     report |= {"killed": 0, "wrong": 0, "kinds": {}}
     if chosen.only and RESULTS.exists():  # what is not run now stays as it was recorded
