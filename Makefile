@@ -16,7 +16,7 @@ FORMATTED := leaderboard KernelBench/kernel_evaluator scripts tests
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test check format check-problems redteam site picture bless containerfile lock clean help
+.PHONY: demo test check format check-problems redteam gvisor site picture bless containerfile lock clean help
 
 demo: $(RUNTIME)  ## Validate, evaluate on the CPU, and render a board: the whole way in a few minutes
 	$(BIN)/kbl demo
@@ -53,6 +53,9 @@ check-problems: $(RUNTIME)  ## Prove the problem set: weights, inputs and output
 
 redteam: $(DEVELOPMENT)  ## Judge every known cheat and every odd but honest kernel; DEVICE=cuda on a GPU
 	$(BIN)/python benchmarks/redteam.py --device $(DEVICE)
+
+gvisor: $(DEVELOPMENT)  ## Raise the walls and judge 25 cases of the red team under gVisor (root or sudo, x86-64)
+	$(BIN)/python benchmarks/gvisor.py
 
 bless: $(DEVELOPMENT)  ## Renew what tests expect of generated texts; look at the difference before you commit it
 	BLESS=1 $(BIN)/python -m pytest tests/test_docs.py tests/board/render/test_site_golden.py

@@ -254,8 +254,8 @@ def main() -> int:
     chosen = parser.parse_args()
     # A shell that starts this in the background has all that it starts ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    report: dict[str, Any] = {"schema_version": 1, "evaluator_sha256": evaluator_sha256(), "seed": chosen.seed}
-    report |= {"killed": 0, "wrong": 0, "kinds": {}}
+    report: dict[str, Any] = {"schema_version": 1, "evaluator_sha256": evaluator_sha256()}
+    report |= {"seed": chosen.seed, "killed": 0, "wrong": 0, "kinds": {}}
     if chosen.only and RESULTS.exists():  # what is not run now stays as it was recorded
         report["kinds"] = json.loads(RESULTS.read_text("utf-8"))["kinds"]
     for name, kind in KINDS.items():

@@ -27,6 +27,7 @@ RIGHTS = {
     ("board.yml", "board"): {"contents": "write"},
     ("ci.yml", "check"): {"contents": "read"},
     ("ci.yml", "test"): {"contents": "read"},
+    ("ci.yml", "gvisor"): {"contents": "read"},
     ("comment.yml", "comment"): {"contents": "read", "pull-requests": "write", "statuses": "write"},
     ("evaluate.yml", "gate"): {"contents": "write", "pull-requests": "write", "statuses": "write"},
     ("evaluate.yml", "take"): {
@@ -51,7 +52,7 @@ EVENTS = {
     "validate.yml": {"pull_request", "merge_group"},
 }
 LINE = re.compile(
-    r"(\.venv/bin/kbl (ci|validate|site) [^;&|`\n]+|scripts/install\.sh (site|github|modal)|make (check|test))"
+    r"(\.venv/bin/kbl (ci|validate|site) [^;&|`\n]+|scripts/install\.sh (site|github|modal)|make (check|test|gvisor))"
 )
 
 
