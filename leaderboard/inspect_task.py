@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -21,6 +23,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageUser, GenerateConfig
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from kernel_evaluator.building.builder import CACHE_VARIABLE
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
 from kernel_evaluator.records.rows import Row
@@ -32,9 +35,11 @@ from leaderboard.prompts.shown import shown
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.workers import Device, Workers
 from leaderboard.stages.evaluate import chosen_device, visible_gpus
+from leaderboard.texts.say import say
 
 KERNEL = "kernel"
 POLL_S = 0.1
+NUM_PERF_TRIALS = 100
 
 
 @task
@@ -49,7 +54,7 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
     gpu_name: str = "H100",
     check_kernel: bool = True,
     num_correct_trials: int = 5,
-    num_perf_trials: int = 100,
+    num_perf_trials: int = NUM_PERF_TRIALS,
     measure_performance: bool = True,
     timing_method: str = "cuda_event",
     profile: Literal["ranked", "compat"] = "ranked",
@@ -57,19 +62,24 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
     p: float = 1.0,
     temperature: float = 0.0,
     timeout_s: float = 180.0,
-    device: str = "auto",
+    device: str | int = "auto",
+    build_dir: str | None = None,
+    verbose: bool = False,
     **unknown: Any,
 ) -> Task:
     """Build the task: one sample a problem, scored on being compiled, correct, and faster than `p` times.
 
     Options that the task of inspect_evals has too have its names and defaults. `splits` are levels
-    (`level_1` to `level_4`), `problem_ids` ids in them; more samples are epochs. `device`
-    is cuda, cpu (at reduced sizes) or auto. `timing_method` is KernelBench's clock, for `profile=compat`; the
+    (`level_1` to `level_4`), `problem_ids` ids in them; more samples are epochs. `device` is cuda, cpu (at
+    reduced sizes), auto, or one GPU by its index. `build_dir` is the folder of finished builds; `verbose`
+    says each verdict on standard error too. `timing_method` is KernelBench's clock, for `profile=compat`; the
     board's own, `ranked`, times kernel and reference in turns until the interval is tight, so that
-    `num_perf_trials` decides nothing. Raises ValueError for an option that there is not.
+    `num_perf_trials` decides nothing. Raises ValueError for an option or a GPU that there is not.
     """
     _refuse(unknown)
-    chosen = chosen_device(device)
+    if num_perf_trials != NUM_PERF_TRIALS:
+        say("note: num_perf_trials changes nothing: timing goes on until its interval is tight", err=True)
+    chosen, gpus = _device(device)
     prompt = PromptOptions(
         backend=backend, option=option, precision=precision, gpu_name=gpu_name if include_hardware else None
     )
@@ -87,7 +97,7 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
         dataset=_dataset(_words(splits), _numbers(problem_ids), prompt)[:limit],
         solver=[ask_for_kernel(backend, precision, max_regenerations, check_kernel)],
         config=GenerateConfig(temperature=temperature),
-        scorer=judged(settings, p),
+        scorer=judged(settings, p, gpus, build_dir, verbose=verbose),
         version=1,
         metadata={"p": p, "backend": backend, "precision": precision},
     )
@@ -100,6 +110,18 @@ def _refuse(unknown: Mapping[str, Any]) -> None:
         near = difflib.get_close_matches(name, known, n=1)
         meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         raise ValueError(f"kernelbench has no option {name!r}; {meant}")
+
+
+def _device(named: str | int) -> tuple[str, tuple[int, ...]]:
+    """Tell the device, and which of its GPUs: all that can be seen, or the one whose index is given."""
+    index = str(named).removeprefix("cuda:")
+    if not index.isdecimal():
+        chosen = chosen_device(str(named))
+        return chosen, tuple(range(len(visible_gpus()))) if chosen == "cuda" else ()
+    seen = len(visible_gpus())
+    if int(index) >= seen:
+        raise ValueError(f"device={named}: there is no such GPU here, of {seen} that can be seen")
+    return "cuda", (int(index),)
 
 
 @solver
@@ -124,17 +146,28 @@ def ask_for_kernel(
 
 
 @scorer(metrics={"*": [mean(), stderr()]})
-def judged(settings: Settings, p: float = 1.0) -> Scorer:
+def judged(
+    settings: Settings,
+    p: float = 1.0,
+    gpus: Sequence[int] = (),
+    build_dir: str | None = None,
+    *,
+    verbose: bool = False,
+) -> Scorer:
     """Score 1 or 0 for compiled, correct, and correct with a speedup above `p`; keep the row as metadata."""
 
     async def score(state: TaskState, target: Target) -> Score:
         source = state.store.get(KERNEL)
         if source is None:
             return _score(None, p, answer="", explanation="no answer held a complete code block")
-        row = await _judge(state.metadata["level"], state.metadata["problem_id"], source, settings)
+        queue = _queue(tuple(gpus), build_dir)
+        row = await _judge(queue, state.metadata["level"], state.metadata["problem_id"], source, settings)
         why = f"{row.failure.name}: {row.failure.message}" if row.failure else ""
         speed = f"speedup {row.speedup:.3f}x" if row.speedup is not None else ""
-        return _score(row, p, answer=source, explanation=" ".join([row.status.value, speed, why]).strip())
+        explanation = " ".join([row.status.value, speed, why]).strip()
+        if verbose:
+            say(f"{state.sample_id}: {explanation}", err=True)
+        return _score(row, p, answer=source, explanation=explanation)
 
     return score
 
@@ -153,22 +186,23 @@ def _score(row: Row | None, p: float, *, answer: str, explanation: str) -> Score
     )
 
 
-async def _judge(level: int, problem_id: int, source: str, settings: Settings) -> Row:
+async def _judge(queue: Judgements, level: int, problem_id: int, source: str, settings: Settings) -> Row:
     """Queue the kernel with those of other samples and wait; batches share the start of a judging process."""
     sizes = read_sizes() if settings.sizes == "reduced" else {}
     problem = ProblemSet().load(level, problem_id).reduced(sizes)
     item = Judgement(id=uuid.uuid4().hex, problem=problem, source=source, settings=settings)
-    _queue(settings.device).add(item)
+    queue.add(item)
     while not item.is_finished:
         await anyio.sleep(POLL_S)
     return Row.from_json((item.verdict or {})["row"])
 
 
 @cache
-def _queue(device: str) -> Judgements:
+def _queue(gpus: tuple[int, ...], build_dir: str | None) -> Judgements:
     """Start this process's workers once: one a GPU, or one for the CPU. They end with the process."""
+    if build_dir:
+        os.environ[CACHE_VARIABLE] = str(Path(build_dir).resolve())  # what workers start from
     judgements = Judgements(max_queued=1_000_000, max_kept=1_000)
-    gpus = range(len(visible_gpus())) if device == "cuda" else ()
     devices = [Device(name=f"gpu{index}", gpus=(index,)) for index in gpus]
     Workers(judgements, devices or [Device(name="cpu", gpus=None)]).start()
     return judgements

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.building.builder import CACHE_VARIABLE, Builder
+from kernel_evaluator.machine.extras import require
+from kernel_evaluator.problems.jobs import Job, Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import Status
@@ -16,7 +19,8 @@ from kernel_evaluator.upstream.files import RunFolder
 from leaderboard.runs.run_evaluation import RunEvaluation, put_aside_foreign_results
 from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.show.progress import Reporter
-from leaderboard.stages.evaluate import Place, chosen_device, open_place
+from leaderboard.stages.build import build_all, summary_table
+from leaderboard.stages.evaluate import Place, chosen_device, load_problems, open_place
 from leaderboard.texts.say import say
 
 UNUSED = {
@@ -25,9 +29,6 @@ UNUSED = {
     "gpu_arch": "kernels are compiled for the device they run on",
     "gpu": "Modal judges on the board's GPU, a machine of yours on its own",
     "backend": "each source tells its own",
-    "build_cache": "builds are kept whenever they are made",
-    "num_cpu_workers": "building uses the machine's cores",
-    "kernel_eval_build_dir": "builds are kept by content, in the evaluator's own cache",
 }
 
 
@@ -53,7 +54,7 @@ class Options:
     timing_method: str = "cuda_event"
     build_cache: bool = False
     num_cpu_workers: int = 20
-    kernel_eval_build_dir: str = "cache"
+    kernel_eval_build_dir: str = ""
     num_gpu_devices: int = 1
     backend: str = "cuda"
     precision: str = "fp32"
@@ -75,7 +76,11 @@ def run(options: Options) -> int:
     unused = {
         name: why for name, why in UNUSED.items() if (name, options.profile) != ("timing_method", "compat")
     }
+    if not options.build_cache:
+        unused["num_cpu_workers"] = "it says how many build ahead with build_cache=True"
     say_unused(options, Options(run_name="", dataset_src="", level=1), unused)
+    if options.kernel_eval_build_dir:
+        os.environ[CACHE_VARIABLE] = str(Path(options.kernel_eval_build_dir).resolve())
     place, settings = _place(options), _settings(options, chosen_device(options.device, options.eval_mode))
     evaluation = RunEvaluation(
         run=RunFolder(path=Path(options.runs_dir) / options.run_name),
@@ -90,6 +95,8 @@ def run(options: Options) -> int:
     )
     if other := put_aside_foreign_results(evaluation.run):
         say(f"note: what another evaluator left as eval_results.json is now {other}", err=True)
+    if options.build_cache and options.eval_mode == "local":
+        _build_ahead(evaluation, options.num_cpu_workers)
     kernels = evaluation.run.kernel_keys()
     reporter = Reporter()
     with reporter.over(sum(evaluation.selection(kernels).wants(key) for key in kernels)):
@@ -102,6 +109,23 @@ def run(options: Options) -> int:
     if waiting:
         say(f"error: {waiting} kernels have no verdict: run it again", err=True)
     return 1 if waiting or outcome.plan.missing_problems else 0
+
+
+def _build_ahead(evaluation: RunEvaluation, workers: int) -> None:
+    """Compile what is to be judged, so many at a time; judging takes it from the folder of builds."""
+    require("evaluate", "building ahead")
+    kernels = evaluation.run.sources()
+    selection = evaluation.selection(kernels)
+    problems = load_problems(evaluation.problem_set, kernels, evaluation.settings.sizes)
+    jobs = [
+        (evaluation.run.name, Job(key=key, source=source, problem=problems[key.level, key.problem_id]))
+        for key, source in kernels.items()
+        if selection.wants(key) and (key.level, key.problem_id) in problems
+    ]
+    with Builder(workers=workers) as builder:
+        builds = build_all(builder, jobs, lambda _: None)
+    if builds:
+        say(summary_table(builds), err=True)
 
 
 def _place(options: Options) -> Place:

@@ -4,9 +4,12 @@ import pytest
 
 pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: pip install '.[inspect]'")
 
+from compiling import TINY
 from inspect_ai import eval as inspect_eval
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from kernel_evaluator.building.builder import CACHE_VARIABLE
 
+from leaderboard import inspect_task
 from leaderboard.inspect_task import kernelbench
 
 RELU = """Here:
@@ -43,16 +46,22 @@ def run(tmp_path, outputs, **options):
     return log
 
 
+COMPILED = RELU.replace("import torch\n", TINY)
+
+
 @pytest.mark.timeout(900)
-def test_a_right_and_a_wrong_kernel_get_their_scores(tmp_path):
+def test_a_right_and_a_wrong_kernel_get_their_scores(tmp_path, monkeypatch, capfd):
+    monkeypatch.delenv(CACHE_VARIABLE, raising=False)
     log = run(
         tmp_path,
-        [RELU, RELU],
+        [COMPILED, COMPILED],
         splits="level_1",
         problem_ids=[19, 21],
         p=0.0001,
         max_regenerations=0,
         timing_method="cuda_event",
+        build_dir=str(tmp_path / "builds"),
+        verbose=True,
     )
     found = scores(log)
     assert 2 == len(log.samples)
@@ -60,6 +69,9 @@ def test_a_right_and_a_wrong_kernel_get_their_scores(tmp_path):
     assert found["level_1_problem_19"].metadata["row"]["trials_passed"] == 2
     assert 0.0 == found["level_1_problem_21"].value["correct"]
     assert "mismatch" in found["level_1_problem_21"].explanation
+    said = capfd.readouterr().err.splitlines()
+    assert {f"{name}: {score.explanation}" for name, score in found.items()} <= set(said)
+    assert [*(tmp_path / "builds").rglob("build.json")] != []
     metrics = {score.name: score.metrics["mean"].value for score in log.results.scores}
     assert {"compiled": 1.0, "fast_0.0001": metrics["correct"], "correct": metrics["correct"]} == metrics
 
@@ -90,3 +102,37 @@ def test_options_shared_with_inspect_evals_have_its_names_and_defaults():
     )
     assert 3 == len(few.dataset)
     assert all("H200" in sample.input for sample in few.dataset)
+
+
+@pytest.mark.parametrize(
+    ("named", "device", "gpus"),
+    [
+        (1, "cuda", (1,)),
+        ("1", "cuda", (1,)),
+        ("cuda:0", "cuda", (0,)),
+        ("cuda", "cuda", (0, 1)),
+        ("cpu", "cpu", ()),
+    ],
+)
+def test_one_gpu_is_named_by_its_index(monkeypatch, named, device, gpus):
+    asked = []
+    monkeypatch.setattr(inspect_task, "visible_gpus", lambda: ["NVIDIA H100", "NVIDIA H100"])
+    monkeypatch.setattr(
+        inspect_task, "judged", lambda settings, p, gpus, *_, **__: asked.append((settings.device, gpus))
+    )
+    kernelbench(device=named, problem_ids=19)
+    assert [(device, gpus)] == asked
+
+
+def test_a_gpu_that_there_is_not_is_named(monkeypatch):
+    monkeypatch.setattr(inspect_task, "visible_gpus", lambda: ["NVIDIA H100", "NVIDIA H100"])
+    with pytest.raises(ValueError, match="device=2: there is no such GPU here, of 2 that can be seen"):
+        kernelbench(device=2)
+
+
+def test_an_option_that_changes_nothing_says_so(capfd):
+    kernelbench(device="cpu", problem_ids=19, num_perf_trials=10)
+    assert (
+        "num_perf_trials changes nothing: timing goes on until its interval is tight"
+        in capfd.readouterr().err
+    )

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from canned_model import CannedModel, serving
+from compiling import TINY
 
 from leaderboard.generate.extract import code_blocks
 from leaderboard.seed_scripts.options import OptionError, read_options
@@ -204,3 +205,38 @@ def test_one_sample_is_drawn_and_judged_by_one_command(tmp_path, repository):
     assert "ModelNew" in (tmp_path / kernel).read_text()
     assert re.search(r"^status: (correct|quarantined|infra_error)$", done.stdout, re.MULTILINE), done.stdout
     assert done.returncode == (0 if "status: correct" in done.stdout else 1)
+
+
+@pytest.mark.timeout(300)
+def test_builds_go_ahead_with_so_many_workers_into_the_folder_that_is_named(tmp_path, repository):
+    folder = tmp_path / "runs/compiled"
+    folder.mkdir(parents=True)
+    source = f"{TINY}\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.clamp(min=0)\n"
+    (folder / "level_1_problem_19_sample_0_kernel.py").write_text(source)
+    options = ("dataset_src=local", "level=1", "run_name=compiled", "device=cpu", "measure_performance=False")
+    ahead = ("build_cache=True", "num_cpu_workers=1", "kernel_eval_build_dir=cache")
+
+    done = script(repository, tmp_path, "eval_from_generations", *options, *ahead)
+
+    assert 0 == done.returncode, done.stderr
+    table = dict(zip(*(line.split() for line in _rows(done.stderr)), strict=True))
+    assert ("1", "1") == (table["kernels"], table["built"])
+    [built] = (tmp_path / "cache").rglob("build.json")
+    assert "built" == json.loads(built.read_text())["status"]
+    [row] = json.loads((folder / "eval_results.json").read_text())["19"]
+    assert (True, True) == (row["compiled"], row["correctness"])
+
+
+def _rows(said):
+    """The table's head and its one row, with single words for columns."""
+    words = {
+        "from cache": "cached",
+        "need none": "none",
+        "not known": "unknown",
+        "s a build": "each",
+        "CPU s": "spent",
+    }
+    lines = [line for line in said.splitlines() if line.startswith(("entry", "compiled "))]
+    for name, word in words.items():
+        lines[0] = lines[0].replace(name, word)
+    return lines
