@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_evaluator.records.version import evaluator_sha256
 
-from leaderboard.render.pages.history import records_by_problem
+from leaderboard.render.pages.history import past
 from leaderboard.render.pages.problems import results
 from leaderboard.render.site import Site
 from leaderboard.render.stamp import code_stamp, digest
@@ -28,9 +28,9 @@ def site_stamp(site: Site) -> str:
     )
 
 
-def entry_key(site: Site, name: str, code: frozenset[str]) -> str:
+def entry_key(site: Site, name: str) -> str:
     """Name what the pages and files of one entry are made from."""
-    parts: list[object] = [site.data.kernels.digest(name), sorted(code)]
+    parts: list[object] = [site.data.kernels.digest(name)]
     for view in site.boards:
         line = view.names.get(name)
         if line is not None:
@@ -38,7 +38,7 @@ def entry_key(site: Site, name: str, code: frozenset[str]) -> str:
             place = view.name, name
             parts += [view.name, site.data.digests.get(place, ""), line.rank, line.sharing]
             parts += [standing.deployed_ci95, standing.unranked_because, standing.against]
-            parts += [list(site.data.history.get(place, ()))]
+            parts += [list(site.data.history.get(place, ())), view.is_large]
     return digest(*parts)
 
 
@@ -49,6 +49,7 @@ def problem_key(site: Site, problem: str) -> str:
         found = results(site, view, problem)
         parts += [view.name, len(found.lines), found.correct, found.baseline, found.unranked_because]
         parts += [(line, view.names[line.entry].name) for line in found.kept]
-        records = records_by_problem(site, view).get(problem, ())
+        parts += [line.kernel_sha256 for line in found.code]
+        records = past(site, view).by_problem.get(problem, ())
         parts += [(record.at, record.line.entry, record.line.speedup) for record in records]
     return digest(*parts)

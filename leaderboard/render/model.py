@@ -94,6 +94,7 @@ class SiteData:
     `digests` maps (board, entry) to the digest of its recorded result.
     `lines` maps (board, entry) to what tables show of its rows, in their order; the results that standings
     hold may be without rows.
+    `packed` maps (board, entry) to its rows as packed CSV.
     `evaluators` maps (board, entry) to the evaluators' digests, with how many rows each judged.
     `history` maps (board, entry) to evaluations, oldest first, and `first_correct` to its kernels (key and
     digest of the source) with the end of the first evaluation that found them correct. `verdicts` holds the
@@ -110,6 +111,7 @@ class SiteData:
     digests: Mapping[tuple[str, str], str] = field(default_factory=dict)
     config: SiteConfig = SiteConfig()
     lines: Mapping[tuple[str, str], Sequence[KernelLine]] = field(default_factory=dict)
+    packed: Mapping[tuple[str, str], bytes] = field(default_factory=dict)
     evaluators: Mapping[tuple[str, str], Counter[str]] = field(default_factory=dict)
     history: History = field(default_factory=dict)
     first_correct: FirstCorrect = field(default_factory=dict)

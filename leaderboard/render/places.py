@@ -8,9 +8,6 @@ from functools import cache
 from kernel_evaluator.records.keys import KernelKey
 
 API = "api/v1"
-CHUNK = 25
-"""Problems whose kernels share one file: tens of kilobytes to fetch, below 20 000 files for 1 000 entries."""
-
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -83,8 +80,8 @@ def revisions_api(board: str, entry: str) -> str:
 
 
 def entry_api(board: str, entry: str) -> str:
-    """One entry's scores and rows as JSON."""
-    return f"{API}/entries/{slug(board)}/{checked(entry)}.json"
+    """One entry's scores and rows, with the logs and the evidence of what failed, as compressed JSON."""
+    return f"{API}/entries/{slug(board)}/{checked(entry)}.json.gz"
 
 
 def problem_api(board: str, problem: str) -> str:
@@ -97,9 +94,24 @@ def raw_result(board: str, entry: str) -> str:
     return f"{API}/results/{slug(board)}/{checked(entry)}.json.gz"
 
 
-def kernels_file(entry: str, key: KernelKey) -> str:
-    """The compressed file that holds a kernel's source beside those of its neighbours."""
-    return f"kernels/{checked(entry)}/{key.level}-{(key.problem_id - 1) // CHUNK}.json.gz"
+def kernels_folder(problem: str) -> str:
+    """The folder with the code of a problem's fastest kernels."""
+    return f"kernels/{problem}"
+
+
+def kernels_file(problem: str, shard: int) -> str:
+    """One of the compressed files that hold a problem's kernels by the digest of their source."""
+    return f"{kernels_folder(problem)}/{shard}.json.gz"
+
+
+def raw_kernel(problem: str, digest: str) -> str:
+    """A kernel's source as it is; the address names the content."""
+    return f"{kernels_folder(problem)}/{digest[:16]}.py"
+
+
+def problems_api(board: str) -> str:
+    """What the problems are, and their rooflines on a board, as JSON."""
+    return f"{API}/boards/{slug(board)}.problems.json"
 
 
 def badge(board: str, entry: str) -> str:
@@ -115,6 +127,16 @@ def board_picture(board: str) -> str:
 def problem_picture(problem: str) -> str:
     """The problem's picture for link previews."""
     return f"pictures/problems/{problem}.png"
+
+
+def versus_page(board: str, a: str, b: str) -> str:
+    """The comparison of two entries that others can be shown."""
+    return f"compare/{slug(board)}/{checked(a)}--{checked(b)}.html"
+
+
+def versus_picture(board: str, a: str, b: str) -> str:
+    """Its picture for link previews."""
+    return f"pictures/compare/{slug(board)}/{checked(a)}--{checked(b)}.png"
 
 
 def embed_page(board: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboard.render import places
+from leaderboard.files.submission import kernel_sha256
 from leaderboard.render.changes import entry_key, problem_key, site_stamp
 from leaderboard.render.model import BuildReport, SiteData
 from leaderboard.render.output import SiteFolder, claim, read_state, write_state
-from leaderboard.render.pages import entries, explained, feeds, history, pictures, problems
+from leaderboard.render.pages import entries, explained, feeds, history, pictures, problems, versus
 from leaderboard.render.pages.boards import write_board
 from leaderboard.render.parts import kernels
 from leaderboard.render.site import Site
@@ -23,17 +25,16 @@ from leaderboard.resources import SITE
 PROBLEMS_A_TASK = 5
 ENTRIES_A_TASK = 10
 
-Sources = dict[tuple[str, str], str]
-"""Kernels that problem pages show: (entry, key) to source."""
+Sources = dict[str, bytes]
+"""The code of kernels, compressed, by the digest of its source."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What tasks share: the site, which sources changed problem pages show, which kernels' code is kept."""
+    """What tasks share: the site, and the code that changed problems keep, as `kept_code` says it."""
 
     site: Site
-    wanted: Mapping[str, Mapping[str, list[str]]]
-    code: Mapping[str, frozenset[str]]
+    code: Mapping[str, Mapping[str, tuple[str, str]]]
 
 
 _building: list[_Plan] = []
@@ -71,36 +72,60 @@ def build_site(data: SiteData, out: Path) -> BuildReport:
 def _write_all(site: Site, noted: Mapping[str, Any]) -> dict[str, Any]:
     for view in site.boards:
         _ = view.fastest, view.best_of_pytorch  # computed here once, not in every worker
-        history.records_by_problem(site, view)
-    code = problems.kept_code(site)
+        history.past(site, view)
     names = sorted({line.standing.entry for view in site.boards for line in view.entries})
-    entry_keys = {name: entry_key(site, name, code.get(name, frozenset())) for name in names}
+    entry_keys = {name: entry_key(site, name) for name in names}
     problem_keys = {problem: problem_key(site, problem) for problem in site.problems}
     state = {
         "entries": _unchanged(site.folder, noted.get("entries", {}), entry_keys),
         "problems": _unchanged(site.folder, noted.get("problems", {}), problem_keys),
     }
     changed = [name for name in site.problems if name not in state["problems"]]
-    plan = _Plan(site=site, wanted=problems.wanted_sources(site, changed), code=code)
-    due = sorted({*names, *plan.wanted} - (state["entries"].keys() - plan.wanted.keys()))
+    plan = _Plan(site=site, code={problem: problems.kept_code(site, problem) for problem in changed})
+    missing = _missing(plan)
     fresh = frozenset(names) - state["entries"].keys()
     sources: Sources = {}
     boards = [(_board_task, at) for at in range(len(site.boards))]
-    batches = [(_entries_task, (some, fresh)) for some in _batches(due, ENTRIES_A_TASK)]
+    due = _batches(sorted(fresh | missing.keys()), ENTRIES_A_TASK)
+    batches = [
+        (_entries_task, {name: (name in fresh, missing.get(name, {})) for name in some}) for some in due
+    ]
     for made in _spread(plan, [*boards, *batches]):
         if made is not None:  # a board's task hands nothing back
             for name, files in made[0].items():
                 state["entries"][name] = {"key": entry_keys[name], "files": files}
             sources.update(made[1])
-    shown = _by_problem(plan.wanted, sources)
     tasks = [
-        (_problems_task, {name: shown.get(name, {}) for name in some})
+        (
+            _problems_task,
+            {
+                name: {digest: sources[digest] for digest in plan.code[name] if digest in sources}
+                for name in some
+            },
+        )
         for some in _batches(changed, PROBLEMS_A_TASK)
     ]
     for made in _spread(plan, [(_common_task, None), *tasks]):
         for name, files in (made or {}).items():
             state["problems"][name] = {"key": problem_keys[name], "files": files}
     return state
+
+
+def _missing(plan: _Plan) -> dict[str, dict[str, str]]:
+    """Find the code that no earlier build left: entry to key to digest of the source."""
+    missing: dict[str, dict[str, str]] = {}
+    batches = _batches(sorted(plan.code), PROBLEMS_A_TASK)
+    for known in _spread(plan, [(_known_task, some) for some in batches]):
+        for problem, digests in known.items():
+            for digest, (entry, key) in plan.code[problem].items():
+                if digest not in digests:
+                    missing.setdefault(entry, {})[key] = digest
+    return missing
+
+
+def _known_task(plan: _Plan, batch: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Say what code of some problems earlier builds left."""
+    return {problem: frozenset(kernels.read_code(plan.site.folder, problem)) for problem in batch}
 
 
 def _unchanged(folder: SiteFolder, noted: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
@@ -154,28 +179,25 @@ def _common_task(plan: _Plan, _: None) -> None:
     problems.write_problem_list(plan.site)
     feeds.write_feeds(plan.site)
     explained.write_pages(plan.site)
+    versus.write_comparisons(plan.site)
     pictures.write_site_picture(plan.site)
 
 
 def _entries_task(
-    plan: _Plan, batch: tuple[list[str], frozenset[str]]
+    plan: _Plan, batch: Mapping[str, tuple[bool, Mapping[str, str]]]
 ) -> tuple[dict[str, list[str]], Sources]:
-    """Write the pages and kernels of changed entries; hand back their files, and what problem pages show."""
+    """Write the pages of changed entries; hand back their files, and the code that is missing."""
     site = plan.site
-    names, fresh = batch
     state: dict[str, list[str]] = {}
     sources: Sources = {}
-    for name in names:
-        loaded = site.data.kernels.load(name)
-        for keys in plan.wanted.get(name, {}).values():
-            sources.update({(name, key): loaded[key] for key in keys if key in loaded})
-        if name in fresh:
+    for name, (is_fresh, missing) in batch.items():
+        loaded = site.data.kernels.load(name) if missing else {}
+        for key, digest in missing.items():
+            if key in loaded and kernel_sha256(loaded[key]) == digest:
+                sources[digest] = kernels.compressed(json.dumps(loaded[key]))
+        if is_fresh:
             before = set(site.folder.kept)
             _write_entry(site, name)
-            kept = plan.code.get(name, frozenset())
-            whole = problems.keeps_all(site, name)
-            code = loaded if whole else {key: source for key, source in loaded.items() if key in kept}
-            kernels.write_kernels(site.folder, name, code)
             state[name] = sorted(site.folder.kept - before)
     return state, sources
 
@@ -187,28 +209,19 @@ def _write_entry(site: Site, name: str) -> None:
             entries.write_entry(site, view, line)
             feeds.write_badge(site, view, line)
             pictures.write_picture(site, view, line)
-            raw = site.data.kernels.result(view.name, name)
-            site.folder.write(places.raw_result(view.name, name), kernels.compressed(raw))
 
 
 def _problems_task(plan: _Plan, batch: dict[str, Sources]) -> dict[str, list[str]]:
     state = {}
-    for problem, sources in batch.items():
+    for problem, fetched in batch.items():
         before = set(plan.site.folder.kept)
+        known = kernels.read_code(plan.site.folder, problem)
+        known |= {digest: json.loads(gzip.decompress(source)) for digest, source in fetched.items()}
+        sources = {digest: known[digest] for digest in plan.code[problem] if digest in known}
         problems.write_problem(plan.site, problem, sources)
         pictures.write_problem_picture(plan.site, problem)
         state[problem] = sorted(plan.site.folder.kept - before)
     return state
-
-
-def _by_problem(wanted: Mapping[str, Mapping[str, list[str]]], sources: Sources) -> dict[str, Sources]:
-    found: dict[str, Sources] = {}
-    for entry, by_problem in wanted.items():
-        for problem, keys in by_problem.items():
-            for key in keys:
-                if (entry, key) in sources:
-                    found.setdefault(problem, {})[entry, key] = sources[entry, key]
-    return found
 
 
 def _copy_assets(folder: SiteFolder) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kernel_evaluator.machine import figures
+from kernel_evaluator.records.rows import Status
 from markupsafe import Markup, escape
 
 from leaderboard.light.roofline import roofs
@@ -28,6 +29,10 @@ POLICY = (
 )
 
 
+KEPT = 100
+"""So many of a problem's kernels, the fastest on a board, have their rows and their code with the site."""
+
+
 class BoardView:
     """One board with its lines sorted the ways that pages need."""
 
@@ -43,16 +48,29 @@ class BoardView:
         )
         self.roofs = roofs(board.gpu, board.precision) if board.sizes == "full" else {}
 
-    @cached_property
-    def by_problem(self) -> dict[str, list[KernelLine]]:
+    @property
+    def by_problem(self) -> Mapping[str, list[KernelLine]]:
         """Kernels of each problem, fastest first, those without a speedup last; one sample an entry."""
-        found: dict[str, list[KernelLine]] = defaultdict(list)
-        for lines in self.by_entry.values():
-            for problem, line in _first_samples(lines).items():
-                found[problem].append(line)
-        for lines in found.values():
-            lines.sort(key=lambda line: (not line.is_correct, -(line.speedup or 0.0), line.entry))
-        return found
+        return self._grouped[0]
+
+    @property
+    def further(self) -> Mapping[tuple[str, str], list[KernelLine]]:
+        """The further samples of an entry on a problem, in their order."""
+        return self._grouped[1]
+
+    @cached_property
+    def _grouped(self) -> tuple[dict[str, list[KernelLine]], dict[tuple[str, str], list[KernelLine]]]:
+        first: dict[str, list[KernelLine]] = defaultdict(list)
+        further: dict[tuple[str, str], list[KernelLine]] = defaultdict(list)
+        for entry, lines in self.by_entry.items():
+            seen: set[str] = set()
+            for line in lines:
+                problem = line.problem
+                (further[entry, problem] if problem in seen else first[problem]).append(line)
+                seen.add(problem)
+        for found in first.values():
+            found.sort(key=_by_speed)
+        return first, further
 
     @cached_property
     def fastest(self) -> dict[str, KernelLine]:
@@ -69,6 +87,11 @@ class BoardView:
     def _first(self, lines: Sequence[KernelLine], kind: Kind) -> KernelLine | None:
         ours = (line for line in lines if self.names[line.entry].standing.kind == kind)
         return next((line for line in ours if line.is_correct and line.speedup), None)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has more entries than the site can keep all of."""
+        return len(self.entries) > KEPT
 
     @property
     def best(self) -> EntryLine | None:
@@ -193,7 +216,9 @@ def _environment(templates: Path) -> Environment:
                 "board_picture",
                 "problem_picture",
                 "embed_page",
+                "problems_api",
                 "problems_page",
+                "raw_kernel",
                 "badge",
                 "picture",
                 "slug",
@@ -203,8 +228,5 @@ def _environment(templates: Path) -> Environment:
     return environment
 
 
-def _first_samples(lines: Sequence[KernelLine]) -> dict[str, KernelLine]:
-    first: dict[str, KernelLine] = {}
-    for line in lines:
-        first.setdefault(line.problem, line)
-    return first
+def _by_speed(line: KernelLine) -> tuple[bool, float, str]:
+    return line.status is not Status.CORRECT, -(line.speedup or 0.0), line.entry

@@ -20,6 +20,7 @@ let against = state.read("against", "eager");
 let againstPlace = {};
 let picked = state.read("pick").split(",").filter(Boolean).slice(0, MOST);
 
+const UNKNOWN = "not stated";
 const FIELDS = ["search", "kind", "language", "model"];
 
 function figure(entry, name) {
@@ -43,7 +44,7 @@ function matching() {
   const [search, kind, language, model] = FIELDS.map((id) => byId(id).value);
   const wanted = search.trim().toLowerCase();
   return entries.filter((entry) => (!kind || entry.kind === kind) && (!language || entry.languages.includes(language))
-    && (!model || entry.model === model) && (!wanted || entry.text.includes(wanted)));
+    && (!model || (model === UNKNOWN ? entry.kind === "entry" && !entry.model : entry.model === model)) && (!wanted || entry.text.includes(wanted)));
 }
 
 function whisker(entry) {
@@ -196,7 +197,7 @@ function fields() {
   for (const [id, name] of [["search", "q"], ["kind", "kind"], ["language", "language"], ["model", "model"]]) {
     const field = byId(id);
     if (id === "language" || id === "model") {
-      const values = new Set(entries.flatMap((entry) => (id === "model" ? entry.model : entry.languages)).filter(Boolean));
+      const values = new Set(entries.flatMap((entry) => (id === "model" ? entry.model || (entry.kind === "entry" ? UNKNOWN : "") : entry.languages)).filter(Boolean));
       field.append(...[...values].sort().map((text) => el("option", {}, text)));
     }
     field.value = state.read(name);

@@ -1,65 +1,77 @@
-// Lists of kernels and of problems: sort, search, filter, and what speedups are against; the choice stays in the address.
-import { factors, onAgainst } from "./against.js";
-import { entryData } from "./data.js";
-import { byId, debounce, el } from "./dom.js";
+// An entry's kernels with all that is known of them, in the place of the short rows that the page comes with: sort,
+// search, filter, and what speedups are against; and the links of its roofline's dots.
+import { chosen as against, factors, onAgainst, over } from "./against.js";
+import { entryData, fetchJson } from "./data.js";
+import { byId, el, root, svg } from "./dom.js";
+import { filtered } from "./filters.js";
 import * as format from "./format.js";
-import { plainly } from "./search.js";
-import * as state from "./state.js";
+import { meaning } from "./meanings.js";
 import { sortable } from "./table.js";
 
 const table = byId("table");
-const NAMES = { search: "q", level: "level", status: "status", family: "family" };
-const filters = Object.keys(NAMES).map(byId).filter(Boolean);
-const rows = table ? [...table.tBodies[0].rows] : [];
-const texts = new Map(rows.map((row) => [row, plainly(`${row.dataset.problem ?? ""} ${row.textContent} ${row.dataset.family ?? ""}`)]));
+const { board, entry } = table.dataset;
+const MARGIN = { left: 64, top: 14, right: 110, bottom: 40 }; // as in leaderboard/render/parts/plots.py
+const SIZE = [720, 320];
 
-function show() {
-  const words = plainly(byId("search").value).split(" ").filter(Boolean);
-  const chosen = filters.filter((field) => field.id !== "search" && field.value);
-  let shown = 0;
-  for (const row of rows) {
-    const fits = chosen.every((field) => row.dataset[field.id] === field.value) && words.every((word) => texts.get(row).includes(word));
-    row.hidden = !fits;
-    shown += fits;
-  }
-  for (const cell of document.querySelectorAll(".atlas a[data-problem]")) {
-    cell.classList.toggle("hit", shown < rows.length && !byId(`p${cell.dataset.problem}`)?.hidden);
-  }
-  byId("found").textContent = `${format.count(shown)} of ${format.count(rows.length)}`;
-  state.write(Object.fromEntries(filters.map((field) => [NAMES[field.id], field.value])));
+const HEADS = [
+  ["Problem", "key", ""], ["Status", "text", "status"], ["Speedup", "number", ""], ["95 %", "", ""], ["Kernel", "number", ""],
+  ["PyTorch", "number", ""], ["Light speed", "number", "light"], ["Labels", "text", "labels"],
+];
+
+const address = (problem, sample = 0) => `${root}problems/${problem}.html?board=${board}&a=${entry}${sample ? `&sample=${sample}` : ""}#code`;
+
+function head() {
+  return el("tr", {}, HEADS.map(([words, type, anchor]) => el("th", { scope: "col", class: /number/.test(type) || words === "95 %" ? "n" : null, "data-type": type || null },
+    words, anchor ? " " : "", anchor ? meaning(anchor, words) : "")));
 }
 
-// The speedups of an entry's kernels, against what was chosen.
-async function hold() {
-  const [board, entry] = ["board", "a"].map((name) => new URLSearchParams(table.dataset.query).get(name));
-  const [data, divide] = await Promise.all([entryData(board, entry), factors(board)]);
-  const known = new Map(data.rows.map((row) => [row.key, row]));
-  for (const row of rows) {
-    const item = known.get(row.dataset.key ?? keyOf(row));
-    const factor = divide?.[row.dataset.problem] ?? 1;
-    if (!item?.speedup || row.cells.length < 4) continue;
-    const [low, high] = item.speedup_ci95.map((bound) => bound / factor);
-    row.cells[2].textContent = format.speedup(item.speedup / factor);
-    row.cells[2].dataset.value = item.speedup / factor;
-    row.cells[2].classList.toggle("up", item.status === "correct" && low > 1);
-    row.cells[3].textContent = format.interval([low, high]);
-  }
+function line(row, titles) {
+  const { level, problem, sample, id } = format.problemOf(row.key);
+  const number = (value, words, css = "n") => el("td", { class: css, "data-value": value ?? "" }, words);
+  const figures = row.speedup
+    ? [number(row.speedup, format.speedup(row.speedup), format.faster(row) ? "n up" : "n"), el("td", { class: "n soft" }, format.interval(row.speedup_ci95)),
+      number(row.runtime_ms, format.ms(row.runtime_ms)), number(row.reference_ms, format.ms(row.reference_ms)), number(row.light_share, format.percent(row.light_share))]
+    : [el("td", { class: "n" }, "–"), ...Array.from({ length: 4 }, () => el("td", {}))];
+  return el("tr", { "data-level": level, "data-status": row.status, "data-problem": id },
+    el("th", { scope: "row", "data-value": level * 100000 + problem * 100 + sample }, el("a", { href: address(id, sample) }, `${level}/${problem}${sample ? ` #${sample}` : ""}`), ` ${titles[id]?.title ?? ""}`),
+    el("td", {}, el("span", { class: `status ${row.status}` }, format.words[row.status]), row.failure ? el("small", {}, row.failure) : ""),
+    figures, el("td", {}, (row.labels ?? []).flatMap((label) => [el("span", { class: "tag" }, label), " "])));
 }
 
-function keyOf(row) {
-  const [level, problem] = row.dataset.problem.split("_");
-  const sample = / #(\d+)$/.exec(row.cells[0].querySelector("a").textContent)?.[1] ?? 0;
-  return `level_${level}_problem_${problem}_sample_${sample}`;
+// Links over the points of the drawing: where they stand follows from the bounds of its axes.
+function linkDots(rows, problems) {
+  const chart = document.querySelector("svg.roofline[data-bounds]");
+  if (!chart) return;
+  const [lowX, highX, lowY, highY] = chart.dataset.bounds.split(" ").map(Number);
+  const share = (value, low, high) => Math.min(Math.max(Math.log(value / low) / Math.log(high / low), 0), 1);
+  const dots = rows.filter((row) => format.fast(row) && format.problemOf(row.key).sample === 0 && problems[format.problemOf(row.key).id]?.roofline?.flops).map((row) => {
+    const { level, problem, id } = format.problemOf(row.key);
+    const roof = problems[id].roofline;
+    const rate = roof.flops / (row.runtime_ms * 1e9);
+    const words = `${level}/${problem}: ${Number(rate.toPrecision(3))} TFLOP/s, ${Number((roof.bytes / (row.runtime_ms * 1e6)).toPrecision(4))} GB/s, ${format.percent(row.light_share)} of light speed`;
+    return svg("a", { href: address(id), "aria-label": words }, svg("circle", {
+      class: `dot${row.runtime_ms < roof.compute_ms.fp16 ? " b" : ""}`, r: 4,
+      cx: (MARGIN.left + (SIZE[0] - MARGIN.left - MARGIN.right) * share(roof.flops / roof.bytes, lowX, highX)).toFixed(1),
+      cy: (SIZE[1] - MARGIN.bottom - (SIZE[1] - MARGIN.top - MARGIN.bottom) * share(rate, lowY, highY)).toFixed(1),
+    }, svg("title", {}, words)));
+  });
+  chart.querySelector(".spots").replaceWith(...dots);
+  chart.setAttribute("role", "group");
 }
 
-if (table) {
-  for (const field of filters) {
-    const wanted = state.read(NAMES[field.id]);
-    if (wanted && field.options && ![...field.options].some((option) => option.value === wanted)) field.append(el("option", {}, wanted));
-    field.value = wanted;
-    field.addEventListener(field.id === "search" ? "input" : "change", field.id === "search" ? debounce(show) : show);
-  }
-  sortable(table);
-  show();
-  if (onAgainst(hold)) hold();
+async function start() {
+  const [data, { problems }] = await Promise.all([entryData(board, entry), fetchJson(`api/v1/boards/${board}.problems.json`)]);
+  const draw = async () => {
+    const divide = against() === "eager" ? null : await factors(board);
+    table.tBodies[0].replaceChildren(...data.rows.map((row) => line(over(row, divide?.[format.problemOf(row.key).id]), problems)));
+  };
+  table.tHead.replaceChildren(head());
+  const held = onAgainst(async () => { await draw(); sort(); show(); });
+  if (held) await draw();
+  else table.tBodies[0].replaceChildren(...data.rows.map((row) => line(row, problems)));
+  const sort = sortable(table);
+  const show = filtered(table);
+  linkDots(data.rows, problems);
 }
+
+start();

@@ -1,6 +1,6 @@
 // A problem's viewer: any kernel's code, its diff against the reference or another kernel, its facts, log and evidence.
 import { chosen as against, factors, onAgainst, over } from "./against.js";
-import { entryData, fetchJson, fetchPacked, fetchText, kernelSource, rawResult } from "./data.js";
+import { entryData, fetchJson, fetchPacked, fetchText, kernelSource } from "./data.js";
 import { drawDiff } from "./diff.js";
 import { byId, el, root } from "./dom.js";
 import * as format from "./format.js";
@@ -64,8 +64,8 @@ async function takeSample(entry, sample) {
 async function source(name) {
   if (name === REFERENCE) return { name: "PyTorch reference", source: await fetchText(`problems/${problem}.py`) };
   const kernel = named(name);
-  const found = await kernelSource(name, kernel.key, Number(viewer.dataset.chunk));
-  return { name: kernel.display_name, source: found ?? "# The submission no longer holds this kernel.\n" };
+  const found = await kernelSource(problem, kernel.kernel_sha256, Number(viewer.dataset.shards));
+  return { name: kernel.display_name, source: found ?? "# This kernel's code does not lie with the site: its submission has it.\n" };
 }
 
 async function show() {
@@ -111,14 +111,12 @@ async function evidence(kernel, code) {
   if (kernel.labels?.length) facts.push(["Labels", kernel.labels.join(", ")]);
   for (const launch of launches(code)) facts.push(["Launch", el("code", {}, launch)]);
   facts.push(["SHA-256", el("code", {}, kernel.kernel_sha256.slice(0, 16))]);
+  if (kernel.raw) facts.push(["As it is", el("a", { href: `${root}${kernel.raw}` }, "raw file")]);
   const parts = [line, el("dl", { class: "pairs" }, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), ...await revisions(kernel)];
   if (kernel.status === "correct") return parts;
-  const result = await rawResult(gpu.value, kernel.entry);
-  const row = result.rows.find((item) => item.key === kernel.key) ?? {};
-  if (row.failure) {
-    parts.push(el("p", {}, el("strong", {}, row.failure.name), `: ${row.failure.message}`));
-    if (row.failure.log) parts.push(el("h3", {}, "End of the log"), el("pre", { class: "log", tabindex: 0, "aria-label": "Log" }, row.failure.log));
-  }
+  const row = (await entryData(gpu.value, kernel.entry)).rows.find((item) => item.key === kernel.key) ?? {};
+  if (row.failure) parts.push(el("p", {}, el("strong", {}, row.failure.split(":", 1)[0]), `: ${row.message ?? ""}`));
+  if (row.log) parts.push(el("h3", {}, "End of the log"), el("pre", { class: "log", tabindex: 0, "aria-label": "Log" }, row.log));
   if (row.evidence) parts.push(el("h3", {}, "Counter-example"), el("pre", { class: "log", tabindex: 0, "aria-label": "Counter-example" }, JSON.stringify(row.evidence, null, 2)));
   return parts;
 }

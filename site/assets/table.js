@@ -36,13 +36,12 @@ export function compare(a, b, direction) {
 
 export function sortable(table) {
   const heads = [...table.tHead.rows[0].cells];
-  const rows = [...table.tBodies[0].rows];
   let sort = parseSort(state.read("sort"), null);
   const apply = () => {
     const at = Number(sort.column);
     const head = heads[at];
     if (!head || !head.dataset.type) return;
-    const sorted = rows.map((row) => [valueOf(row, at, head.dataset.type), row]);
+    const sorted = [...table.tBodies[0].rows].map((row) => [valueOf(row, at, head.dataset.type), row]);
     sorted.sort((a, b) => compare(a[0], b[0], sort.direction));
     table.tBodies[0].append(...sorted.map(([, row]) => row));
     announce(heads, head, sort.direction);
@@ -59,4 +58,5 @@ export function sortable(table) {
     });
   });
   if (sort) apply();
+  return () => { if (sort) apply(); };
 }

@@ -57,9 +57,7 @@ def write_board(site: Site, view: BoardView) -> None:
             **values,
         )
     if len(shown) < len(view.entries):
-        site.page(
-            places.all_page(view.name), "board.html", view=view, entries=view.rows, whole=True, **values
-        )
+        site.page(places.all_page(view.name), "all.html", view=view)
     ranked = [line for line in view.entries if line.standing.rank is not None]
     site.page(
         places.embed_page(view.name),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernel_evaluator.records.version import evaluator_sha256
@@ -17,29 +18,24 @@ from leaderboard.render.parts import charts, numbers, plots
 from leaderboard.render.parts.kernels import compressed
 from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, is_scored
 from leaderboard.render.parts.rows import kernel_rows
-from leaderboard.render.site import BoardView, Site, problem_title
+from leaderboard.render.site import BoardView, Site
 from leaderboard.stages.standings import Against, Scores
-from leaderboard.texts.inert import visible_json
+
+MESSAGE, LOG = 1000, 2000
+"""Characters of a failure's message, and of the end of its log, that stand beside the row."""
 
 
 def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
     """Write an entry's page, its JSON and its recorded result."""
     standing = line.standing
     kernels = view.by_entry[standing.entry]
-    titles = {problem: problem_title(item.name) for problem, item in site.problems.items()}
-    rows = kernel_rows(
-        kernels,
-        titles=titles,
-        problems=f"{places.up(line.page)}problems/",
-        query=f"board={places.slug(view.name)}&amp;a={standing.entry}",
-    )
     site.page(
         line.page,
         "entry.html",
         view=view,
         line=line,
         standing=standing,
-        rows=rows,
+        rows=kernel_rows(kernels, problems=f"{places.up(line.page)}problems/"),
         failures=failures(kernels),
         waiting=waiting(standing.overall, kernels),
         missing=missing(standing.overall),
@@ -56,10 +52,15 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         history=history(site, view, line),
         siblings=[other for other in site.boards if other is not view and standing.entry in other.names],
         citation=citation(site, line),
-        code_link=code_link(site, standing.entry),
+        code_link=code_link(site, f"submissions/{standing.entry}.json"),
+        result_link=code_link(site, f"data/results/{view.name}/{standing.entry}.json"),
     )
     write_verdicts(site, view, line)
-    site.folder.write_json(places.entry_api(view.name, standing.entry), entry_data(view, line))
+    recorded = site.data.kernels.result(view.name, standing.entry)
+    data = entry_data(view, line, seen_of(json.loads(recorded)["rows"]))
+    site.folder.write_packed(places.entry_api(view.name, standing.entry), data)
+    if not view.is_large:
+        site.folder.write(places.raw_result(view.name, standing.entry), compressed(recorded))
 
 
 def _progress(revisions: Sequence[Revision], name: str) -> plots.TimePlot | None:
@@ -83,7 +84,7 @@ def write_verdicts(site: Site, view: BoardView, line: EntryLine) -> None:
     if earlier:
         body = {"board": view.name, "entry": line.standing.entry, "kernels": earlier}
         name = places.revisions_api(view.name, line.standing.entry)
-        site.folder.write(name, compressed(json.dumps(visible_json(body))))
+        site.folder.write_packed(name, body)
 
 
 def failures(kernels: Sequence[KernelLine]) -> list[tuple[str, str, int]]:
@@ -133,14 +134,42 @@ def citation(site: Site, line: EntryLine) -> str:
     )
 
 
-def code_link(site: Site, entry: str) -> str:
-    """Link the submission in the repository; empty where none is set."""
+def code_link(site: Site, path: str) -> str:
+    """Link a file in the repository; empty where none is set."""
     repository = numbers.safe_url(site.data.config.repository)
-    return f"{repository.rstrip('/')}/blob/main/submissions/{entry}.json" if repository else ""
+    return f"{repository.rstrip('/')}/blob/main/{path}" if repository else ""
 
 
-def entry_data(view: BoardView, line: EntryLine) -> dict[str, Any]:
-    """Give an entry's scores and rows as JSON; the recorded result file holds every digit."""
+def seen_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Give what was seen of recorded rows that failed: key to message, end of the log, and evidence."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        failure = row.get("failure") or {}
+        values = {
+            "message": str(failure.get("message", ""))[:MESSAGE],
+            "log": str(failure.get("log", ""))[-LOG:],
+            "evidence": finite(row.get("evidence")),
+        }
+        values = {name: value for name, value in values.items() if value}
+        if values and row["status"] != "correct":
+            found[row["key"]] = values
+    return found
+
+
+def finite(value: Any) -> Any:
+    """Give a value of JSON with words for numbers that JSON has not, such as an infinite error."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list) else value
+
+
+def entry_data(view: BoardView, line: EntryLine, seen: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Give an entry's scores and rows as JSON; the recorded result file holds every digit.
+
+    `seen` holds what was seen of kernels that failed, by key.
+    """
     standing, result = line.standing, line.standing.result
     return {
         "schema_version": 1,
@@ -157,7 +186,7 @@ def entry_data(view: BoardView, line: EntryLine) -> dict[str, Any]:
         "cpu_seconds": numbers.rounded(result.cpu_seconds),
         "environments": {name: dataclasses.asdict(item) for name, item in result.environments.items()},
         "rows": [
-            kernel_data(kernel, counted=counts(view, kernel.problem))
+            {**kernel_data(kernel, counted=counts(view, kernel.problem)), **seen.get(str(kernel.key), {})}
             for kernel in view.by_entry[standing.entry]
         ],
     }

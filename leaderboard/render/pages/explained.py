@@ -78,7 +78,7 @@ def write_pages(site: Site) -> None:
         statuses_by_value={status.value: words for status, words in STATUS_WORDS.items()},
         present=evaluator_sha256(),
     )
-    for name in ("submit", "about", "compare", "404"):
+    for name in ("submit", "about", "404"):
         site.page(f"{name}.html", f"{name}.html")
     if not site.boards:
         site.page("index.html", "empty.html")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from typing import Any
 
 from leaderboard.render import places
+from leaderboard.render.pages.boards import counts
 from leaderboard.render.pages.entries import standing_data
+from leaderboard.render.pages.problems import roof_data
 from leaderboard.render.parts import numbers
-from leaderboard.render.parts.kernels import compressed
+from leaderboard.render.parts.csvs import as_csv, packed_header
 from leaderboard.render.parts.lines import EntryLine
-from leaderboard.render.site import BoardView, Site
+from leaderboard.render.site import BoardView, Site, problem_title
+from leaderboard.stages.categories import family
 from leaderboard.stages.standings import THRESHOLDS, Reference, Standing
 from leaderboard.texts.inert import cell
 
@@ -70,8 +70,9 @@ def write_board_data(site: Site, view: BoardView) -> None:
         places.references_api(view.name),
         {"schema_version": 1, "board": view.name, "references": references},
     )
+    site.folder.write_json(places.problems_api(view.name), problems_data(site, view))
     site.folder.write(f"{name}.csv", board_csv(view))
-    site.folder.write(f"{name}.rows.csv.gz", compressed(rows_csv(view)))
+    site.folder.write(f"{name}.rows.csv.gz", rows_csv(site, view))
 
 
 def index_data(site: Site) -> dict[str, Any]:
@@ -89,14 +90,35 @@ def index_data(site: Site) -> dict[str, Any]:
                 "standings": places.board_api(view.name),
                 "standings_csv": f"{places.API}/boards/{places.slug(view.name)}.csv",
                 "references": places.references_api(view.name),
+                "problems": places.problems_api(view.name),
                 "rows_csv": f"{places.API}/boards/{places.slug(view.name)}.rows.csv.gz",
-                "entry": f"{places.API}/entries/{places.slug(view.name)}/{{entry}}.json",
-                "result": f"{places.API}/results/{places.slug(view.name)}/{{entry}}.json.gz",
+                "entry": f"{places.API}/entries/{places.slug(view.name)}/{{entry}}.json.gz",
+                "result": None
+                if view.is_large
+                else f"{places.API}/results/{places.slug(view.name)}/{{entry}}.json.gz",
                 "problem": f"{places.API}/problems/{places.slug(view.name)}/{{problem}}.json",
             }
             for view in site.boards
         ],
-        "kernels": f"kernels/{{entry}}/{{level}}-{{(problem - 1) // {places.CHUNK}}}.json.gz",
+        "kernels": "kernels/{problem}/{int(kernel_sha256[:2], 16) * shards // 256}.json.gz",
+    }
+
+
+def problems_data(site: Site, view: BoardView) -> dict[str, Any]:
+    """Say what each problem is, and its roofline on a board, as JSON."""
+    return {
+        "schema_version": 1,
+        "board": view.name,
+        "problems": {
+            problem: {
+                "name": item.name,
+                "title": problem_title(item.name),
+                "family": family(item.level, item.name),
+                "ranked": counts(view, problem),
+                "roofline": roof_data(view.roofs[problem]) if problem in view.roofs else None,
+            }
+            for problem, item in site.problems.items()
+        },
     }
 
 
@@ -123,6 +145,7 @@ def board_csv(view: BoardView) -> str:
         "model",
         "scaffold",
         "cost_usd",
+        "tokens",
         "deployed_speedup",
         "deployed_low",
         "deployed_high",
@@ -138,25 +161,12 @@ def board_csv(view: BoardView) -> str:
         "problems",
         "finished_at",
     ]
-    return _csv([header, *(_board_row(line) for line in view.entries)])
+    return as_csv([header, *(_board_row(line) for line in view.entries)])
 
 
-def rows_csv(view: BoardView) -> str:
-    """Give every kernel of a board as CSV, one line a kernel."""
-    header = [
-        "entry",
-        "key",
-        "status",
-        "speedup",
-        "low",
-        "high",
-        "runtime_ms",
-        "reference_ms",
-        "light_share",
-        "language",
-        "labels",
-    ]
-    return _csv(chain([header], _kernel_rows(view)))
+def rows_csv(site: Site, view: BoardView) -> bytes:
+    """Give every kernel of a board as CSV, one line a kernel, packed."""
+    return packed_header() + b"".join(site.data.packed[view.name, entry] for entry in view.by_entry)
 
 
 def write_badge(site: Site, view: BoardView, line: EntryLine) -> None:
@@ -181,6 +191,7 @@ def _board_row(line: EntryLine) -> list[Any]:
         cell(line.model),
         cell(line.scaffold),
         "" if line.cost_usd is None else line.cost_usd,
+        "" if line.tokens is None else line.tokens,
         scores.deployed_speedup,
         *standing.deployed_ci95,
         *(_over(standing, reference) for reference in ("compile", "best")),
@@ -199,26 +210,3 @@ def _board_row(line: EntryLine) -> list[Any]:
 def _over(standing: Standing, reference: Reference) -> float | str:
     held = standing.against.get(reference)
     return "" if held is None else held.deployed_speedup
-
-
-def _kernel_rows(view: BoardView) -> Iterator[list[Any]]:
-    for entry, lines in view.by_entry.items():
-        for line in lines:
-            times = (line.runtime_ms, line.reference_ms, line.light_share)
-            labels = cell(" ".join(line.labels))
-            yield [
-                entry,
-                line.key,
-                line.status.value,
-                line.speedup,
-                *(line.interval or ("", "")),
-                *times,
-                line.language,
-                labels,
-            ]
-
-
-def _csv(rows: Iterable[list[Any]]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return stream.getvalue()

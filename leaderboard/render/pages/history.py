@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import Status
 
 from leaderboard.render import places
 from leaderboard.render.pages.boards import counts
@@ -39,6 +39,15 @@ class Record:
     def date(self) -> str:
         """The day on which it was first found correct."""
         return numbers.date(self.at)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What came to a board, oldest first, and the records among it, in order and by problem."""
+
+    arrivals: Sequence[Arrival]
+    records: Sequence[Record]
+    by_problem: Mapping[str, Sequence[Record]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ def write_matrix(site: Site, view: BoardView) -> None:
 
 def write_records(site: Site, view: BoardView) -> None:
     """Write the page of records over time."""
-    found = records(site, view)
+    found = past(site, view).records
     progress = progress_of(view, found)
     site.page(
         places.records_page(view.name),
@@ -116,10 +125,10 @@ def frontier(site: Site, view: BoardView, progress: list[Progress]) -> plots.Tim
     """
     series: dict[str, list[tuple[str, float, str]]] = {TOGETHER: _points(progress)}
     authors = {line.standing.entry: line.model or line.name for line in view.entries}
-    arrivals: dict[str, list[Arrival]] = defaultdict(list)
-    for arrival in _arrivals(site, view):
-        arrivals[authors[arrival[2].entry]].append(arrival)
-    own = {author: progress_of(view, records_among(view, some)) for author, some in arrivals.items()}
+    by_author: dict[str, list[Arrival]] = defaultdict(list)
+    for arrival in past(site, view).arrivals:
+        by_author[authors[arrival[2].entry]].append(arrival)
+    own = {author: progress_of(view, records_among(view, some)) for author, some in by_author.items()}
     last = {author: points[-1].deployed for author, points in own.items() if points}
     for author in sorted(last, key=lambda name: -last[name])[:LINES]:
         series[author] = _points(own[author])
@@ -155,16 +164,11 @@ def _points(progress: list[Progress]) -> list[tuple[str, float, str]]:
     ]
 
 
-def records(site: Site, view: BoardView) -> list[Record]:
-    """Give every kernel that was the fastest of its problem when it was first found correct, oldest first."""
-    return records_among(view, _arrivals(site, view))
-
-
-def records_among(view: BoardView, arrivals: Iterable[Arrival]) -> list[Record]:
-    """Give the records among some kernels. Speedups are the latest, of all kernels."""
+def records_among(view: BoardView, ordered: Iterable[Arrival]) -> list[Record]:
+    """Give the records among some kernels, oldest first. Speedups are the latest, of all kernels."""
     best: dict[str, KernelLine] = {}
     found: list[Record] = []
-    for finished_at, entry, line in sorted(arrivals, key=_by_arrival):
+    for finished_at, entry, line in ordered:
         before = best.get(line.problem)
         if before and (line.speedup or 0) <= (before.speedup or 0):
             continue
@@ -174,14 +178,16 @@ def records_among(view: BoardView, arrivals: Iterable[Arrival]) -> list[Record]:
     return found
 
 
-def records_by_problem(site: Site, view: BoardView) -> dict[str, list[Record]]:
-    """Give a board's records, problem by problem; worked out once."""
+def past(site: Site, view: BoardView) -> Past:
+    """Give what came to a board and what held the record; worked out once."""
     if view.name not in site.remembered:
-        found: dict[str, list[Record]] = defaultdict(list)
-        for record in records(site, view):
-            found[record.line.problem].append(record)
-        site.remembered[view.name] = found
-    remembered: dict[str, list[Record]] = site.remembered[view.name]
+        came = sorted(_arrivals(site, view), key=_by_arrival)
+        found = records_among(view, came)
+        by_problem: dict[str, list[Record]] = defaultdict(list)
+        for record in found:
+            by_problem[record.line.problem].append(record)
+        site.remembered[view.name] = Past(came, found, by_problem)
+    remembered: Past = site.remembered[view.name]
     return remembered
 
 
@@ -190,20 +196,24 @@ def _arrivals(site: Site, view: BoardView) -> Iterator[Arrival]:
     for entry in view.entries:
         if entry.standing.kind == "baseline":
             continue
-        result = entry.standing.result
-        first_correct = site.data.first_correct.get((view.name, result.entry), {})
-        for line in view.by_entry[result.entry]:
-            if line.is_correct and line.key.sample == 0 and line.speedup and line.speedup > 1:
-                kernel = line.key, line.kernel_sha256
-                yield min(first_correct.get(kernel, result.finished_at), result.finished_at), entry, line
+        finished_at = entry.standing.result.finished_at
+        first_correct = site.data.first_correct.get((view.name, entry.standing.entry), {})
+        for line in view.by_entry[entry.standing.entry]:
+            if line.speedup and line.speedup > 1 and line.status is Status.CORRECT and not line.key.sample:
+                at = (
+                    first_correct.get((line.key, line.kernel_sha256), finished_at)
+                    if first_correct
+                    else finished_at
+                )
+                yield min(at, finished_at), entry, line
 
 
-def _by_arrival(arrival: Arrival) -> tuple[str, str, KernelKey]:
+def _by_arrival(arrival: Arrival) -> tuple[str, str, int, int]:
     finished_at, entry, line = arrival
-    return finished_at, entry.standing.entry, line.key
+    return finished_at, entry.standing.entry, line.key.level, line.key.problem_id
 
 
-def progress_of(view: BoardView, found: list[Record]) -> list[Progress]:
+def progress_of(view: BoardView, found: Sequence[Record]) -> list[Progress]:
     """Follow the deployed speedup of the best kernels together, one point an evaluation."""
     problems = view.entries[0].standing.overall.ranked_problems if view.entries else 0
     logs: dict[str, float] = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from kernel_evaluator.problems.problem_set import Problem
@@ -14,18 +14,18 @@ from leaderboard.light.roofline import CEILINGS, Roof
 from leaderboard.render import places
 from leaderboard.render.model import Baseline
 from leaderboard.render.pages.entries import kernel_data
-from leaderboard.render.pages.history import records_by_problem
+from leaderboard.render.pages.history import past
 from leaderboard.render.parts import numbers, plots
 from leaderboard.render.parts.code import highlighted
+from leaderboard.render.parts.kernels import shards_for, write_code
 from leaderboard.render.parts.lines import KernelLine
-from leaderboard.render.site import BoardView, Site, problem_title
+from leaderboard.render.site import KEPT, BoardView, Site, problem_title
 from leaderboard.stages.categories import FAMILIES, family
 
-TOP = 5
-KEPT = 100
-"""So many of a problem's kernels, the fastest on a board, have their rows and their code with it."""
 SAMPLES = 10
-"""Further samples of such an entry whose code is kept."""
+"""Further samples of an entry whose code is kept on a large board."""
+PLAIN = 10
+"""So many of a problem's fastest kernels lie with the site as plain files too."""
 ROWS_IN_PAGE = 25
 
 
@@ -57,10 +57,15 @@ class Results:
         """The fastest correct kernel."""
         return self.lines[0] if self.lines and self.lines[0].is_correct and self.lines[0].speedup else None
 
-    @property
-    def sent(self) -> list[KernelLine]:
-        """The kernels of entries, fastest first: baselines are what there is to beat, and solve nothing."""
-        return [line for line in self.lines if not self._is_baseline(line)]
+    @cached_property
+    def sent(self) -> int:
+        """How many entries sent a kernel: baselines are what there is to beat, and solve nothing."""
+        return sum(line.entry not in self.view.baselines for line in self.lines)
+
+    @cached_property
+    def solved(self) -> int:
+        """How many entries have a correct kernel."""
+        return sum(line.is_correct and line.entry not in self.view.baselines for line in self.lines)
 
     @property
     def best_sent(self) -> KernelLine | None:
@@ -80,8 +85,11 @@ class Results:
             return None
         return best.speedup / max(torch.speedup if torch and torch.speedup else 1.0, 1.0)
 
-    def _is_baseline(self, line: KernelLine) -> bool:
-        return line.entry in self.view.baselines
+    @property
+    def roofline(self) -> plots.RooflinePlot | None:
+        """The kernels of the page under the device's roofs; None where no arithmetic counts."""
+        names = {line.entry: self.view.names[line.entry].name for line in self.shown}
+        return plots.roofline_plot(self.shown, self.view.roofs, *self.view.device, names=names)
 
     @property
     def shown(self) -> list[KernelLine]:
@@ -94,15 +102,23 @@ class Results:
         return self.lines[:KEPT]
 
     @property
-    def top(self) -> list[KernelLine]:
-        """The fastest kernels, whose code stands in the page."""
-        return [line for line in self.lines[:TOP] if line.is_correct and line.speedup]
+    def plain(self) -> list[KernelLine]:
+        """The fastest kernels, whose code lies with the site as plain files."""
+        return [line for line in self.lines[:PLAIN] if line.is_correct and line.speedup]
+
+    @property
+    def code(self) -> Iterator[KernelLine]:
+        """The kernels whose code lies with the site: the fastest, and further samples of their entries."""
+        most = SAMPLES if self.view.is_large else None
+        for line in self.kept:
+            yield line
+            yield from self.view.further.get((line.entry, self.problem), ())[:most]
 
 
-def write_problem(site: Site, problem: str, sources: dict[tuple[str, str], str]) -> None:
-    """Write a problem's page, its source and its results as JSON.
+def write_problem(site: Site, problem: str, sources: Mapping[str, str]) -> None:
+    """Write a problem's page, its source, its results as JSON, and the code of its fastest kernels.
 
-    `sources` holds the code of the fastest kernels by (entry, key).
+    `sources` holds that code by its digest.
     """
     item = site.problems[problem]
     found = [results(site, view, problem) for view in site.boards]
@@ -117,7 +133,7 @@ def write_problem(site: Site, problem: str, sources: dict[tuple[str, str], str])
         reference=highlighted(item.source),
         found=found,
         codes=sources,
-        chunk=places.CHUNK,
+        shards=shards_for(len(sources)),
         around=neighbours(site, problem),
         certified=problem in site.data.certified,
         deal=site.data.deals.get(problem),
@@ -126,8 +142,11 @@ def write_problem(site: Site, problem: str, sources: dict[tuple[str, str], str])
         progress=_progress(site, problem),
     )
     site.folder.write(f"problems/{problem}.py", item.source)
+    plain = {line.kernel_sha256: None for result in found for line in result.plain}
+    write_code(site.folder, problem, sources, shards=shards_for(len(sources)), plain=plain)
     for result in found:
-        site.folder.write_json(places.problem_api(result.view.name, problem), problem_data(result, item))
+        data = problem_data(result, item, shards=shards_for(len(sources)))
+        site.folder.write_json(places.problem_api(result.view.name, problem), data)
 
 
 def _progress(site: Site, problem: str) -> list[tuple[BoardView, plots.TimePlot]]:
@@ -140,7 +159,7 @@ def _progress(site: Site, problem: str) -> list[tuple[BoardView, plots.TimePlot]
                 record.line.speedup or 1.0,
                 f"{record.date}: {numbers.speedup(record.line.speedup)}, {record.entry.name}",
             )
-            for record in records_by_problem(site, view).get(problem, ())
+            for record in past(site, view).by_problem.get(problem, ())
         ]
         plot = plots.time_plot({"fastest kernel": points}) if len(points) > 1 else None
         if plot:
@@ -164,6 +183,7 @@ def write_problem_list(site: Site) -> None:
             atlas=atlas(rows),
             families=list(FAMILIES),
             certified=site.data.certified,
+            roofline=plots.roofline_plot(view.fastest.values(), view.roofs, *view.device) if view else None,
         )
 
 
@@ -205,33 +225,10 @@ def results(site: Site, view: BoardView, problem: str) -> Results:
     )
 
 
-def keeps_all(site: Site, entry: str) -> bool:
-    """Say whether all of an entry's code is kept: on a board of few entries it is."""
-    return any(entry in view.names and len(view.entries) <= KEPT for view in site.boards)
-
-
-def kept_code(site: Site) -> dict[str, frozenset[str]]:
-    """Say whose code the site keeps: entry to keys, of the fastest kernels on each problem and board."""
-    kept: dict[str, set[str]] = {}
-    for view in site.boards:
-        samples: dict[tuple[str, str], list[str]] = {}
-        for name, lines in view.by_entry.items():
-            for line in lines:
-                samples.setdefault((name, line.problem), []).append(str(line.key))
-        for problem, lines in view.by_problem.items():
-            for line in lines[:KEPT]:
-                kept.setdefault(line.entry, set()).update(samples[line.entry, problem][: SAMPLES + 1])
-    return {name: frozenset(keys) for name, keys in kept.items()}
-
-
-def wanted_sources(site: Site, problems: list[str]) -> dict[str, dict[str, list[str]]]:
-    """Say which kernels the pages of some problems show: entry to problem to keys."""
-    wanted: dict[str, dict[str, list[str]]] = {}
-    for problem in problems:
-        for view in site.boards:
-            for line in results(site, view, problem).top:
-                wanted.setdefault(line.entry, {}).setdefault(problem, []).append(str(line.key))
-    return wanted
+def kept_code(site: Site, problem: str) -> dict[str, tuple[str, str]]:
+    """Say which code the site keeps of a problem: digest to the entry and the key of one who sent it."""
+    lines = (line for view in site.boards for line in results(site, view, problem).code)
+    return {line.kernel_sha256: (line.entry, str(line.key)) for line in lines}
 
 
 def description(item: Problem) -> str:
@@ -251,9 +248,9 @@ def neighbours(site: Site, problem: str) -> tuple[str, str]:
     return order[at - 1] if at else "", order[at + 1] if at + 1 < len(order) else ""
 
 
-def problem_data(result: Results, item: Problem) -> dict[str, Any]:
-    """Give a problem's results on a board as JSON, fastest first."""
-    names = result.view.names
+def problem_data(result: Results, item: Problem, *, shards: int) -> dict[str, Any]:
+    """Give a problem's results on a board as JSON, fastest first; its code lies in so many files."""
+    names, plain = result.view.names, result.plain
     return {
         "schema_version": 1,
         "board": result.view.name,
@@ -265,12 +262,14 @@ def problem_data(result: Results, item: Problem) -> dict[str, Any]:
         "roofline": None if result.roof is None else roof_data(result.roof),
         "unranked_because": result.unranked_because,
         "entries": len(result.lines),
+        "shards": shards,
         "kernels": [
             {
                 "entry": line.entry,
                 "display_name": names[line.entry].name,
                 "kind": names[line.entry].standing.kind,
                 **kernel_data(line, counted=not result.unranked_because),
+                **({"raw": places.raw_kernel(result.problem, line.kernel_sha256)} if line in plain else {}),
             }
             for line in result.kept
         ],

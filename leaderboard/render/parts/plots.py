@@ -42,13 +42,19 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class RooflinePlot:
-    """Achieved TFLOP/s over intensity, under a device's roofs."""
+    """Achieved TFLOP/s over intensity, under a device's roofs; `bounds` are least and most of both axes."""
 
     dots: tuple[Dot, ...]
     roofs: tuple[Series, ...]
     across: tuple[Tick, ...]
     upward: tuple[Tick, ...]
     left_out: int
+    bounds: tuple[float, float, float, float]
+
+    @property
+    def spots(self) -> str:
+        """All dots as one path of points, where links to each would take too much room."""
+        return "".join(f"M{dot.x:.0f} {dot.y:.0f}h0" for dot in self.dots)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +87,17 @@ class _Frame:
 
 
 def roofline_plot(
-    lines: Iterable[KernelLine], roofs: Mapping[str, Roof], peaks: Mapping[str, float], memory_tb_s: float
+    lines: Iterable[KernelLine],
+    roofs: Mapping[str, Roof],
+    peaks: Mapping[str, float],
+    memory_tb_s: float,
+    *,
+    names: Mapping[str, str] | None = None,
 ) -> RooflinePlot | None:
     """Draw correct kernels under the roofs of a device; None where no kernel has counted arithmetic.
 
-    `peaks` are TFLOP/s. Problems without counted arithmetic have no intensity and are left out.
+    `peaks` are TFLOP/s. Problems without counted arithmetic have no intensity and are left out. Dots are
+    named by their problem, or by their entry where `names` has names for entries.
     """
     timed = [line for line in lines if line.is_correct and line.runtime_ms and line.problem in roofs]
     found = [(line, roofs[line.problem]) for line in timed if roofs[line.problem].flops]
@@ -100,7 +112,7 @@ def roofline_plot(
         Dot(
             x=frame.x(roof.intensity),
             y=frame.y(rate),
-            label=f"{line.key.level}/{line.key.problem_id}: {rate:.3g} TFLOP/s, "
+            label=f"{_named(line, names)}: {rate:.3g} TFLOP/s, "
             f"{roof.gb_s(line.runtime_ms or 1):.4g} GB/s, {numbers.percent(line.light_share)} of light speed",
             problem=line.problem,
             entry=line.entry,
@@ -116,7 +128,12 @@ def roofline_plot(
         across=tuple(Tick(frame.x(value), f"{value:g}") for value in decades(low_x, high_x)),
         upward=tuple(Tick(frame.y(value), f"{value:g}") for value in decades(low_y, high_y)),
         left_out=len(timed) - len(found),
+        bounds=(low_x, high_x, low_y, high_y),
     )
+
+
+def _named(line: KernelLine, names: Mapping[str, str] | None) -> str:
+    return names[line.entry] if names else f"{line.key.level}/{line.key.problem_id}"
 
 
 def _roof(frame: _Frame, words: str, peak: float, memory: float, low: float, high: float) -> Series:

@@ -21,6 +21,7 @@ from kernel_evaluator.records.rows import ResultFile
 from leaderboard.files import store
 from leaderboard.files.merged import merged_revision
 from leaderboard.files.submission import Submission, filled
+from leaderboard.render.parts.csvs import packed_kernels
 from leaderboard.render.parts.lines import KernelLine, kernel_lines
 from leaderboard.stages.aggregate import Scored, score
 
@@ -32,6 +33,7 @@ _key = cache(KernelKey.parse)
 class Reading:
     """What stays of one result: its place, its scores without the rows, its rows as tables show them.
 
+    `packed` holds them as CSV.
     `evaluators` counts the rows by the digest of the evaluator that judged them.
     `shown` is the file of the revision that is about the merged submission: `path`, or one of the history.
     """
@@ -42,6 +44,7 @@ class Reading:
     result_sha256: str
     scored: Scored
     lines: Sequence[KernelLine]
+    packed: bytes
     evaluators: Counter[str]
 
 
@@ -68,13 +71,15 @@ class EntryReader:
         earlier = store.history_path(self.data, result.board, result.entry, result.revision)
         scored = score(result, submission, self.certificates)
         standing = scored.standing
+        lines = list(kernel_lines(standing.result, submission.kernels))
         return Reading(
             path=path,
             shown=path if is_newest else earlier,
             submission_sha256=submission.sha256,
             result_sha256=hashlib.sha256((path if is_newest else earlier).read_bytes()).hexdigest(),
             scored=dataclasses.replace(scored, standing=dataclasses.replace(standing, result=_head(result))),
-            lines=list(kernel_lines(standing.result, submission.kernels)),
+            lines=lines,
+            packed=packed_kernels(lines),
             evaluators=Counter(row.evaluator_sha256 for row in standing.result.rows),
         )
 

@@ -112,6 +112,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         digests=files,
         config=config,
         lines={(reading.path.parent.name, reading.path.stem): reading.lines for reading in readings},
+        packed={(reading.path.parent.name, reading.path.stem): reading.packed for reading in readings},
         evaluators={
             (reading.path.parent.name, reading.path.stem): reading.evaluators for reading in readings
         },

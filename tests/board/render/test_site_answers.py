@@ -153,6 +153,7 @@ def test_the_trend_stands_on_true_dates(page: Any, site: str) -> None:
 
 def test_how_near_to_light(page: Any, site: str) -> None:
     front(page, site).locator(".answer a").first.click()
+    page.wait_for_selector("svg.roofline a")
     assert page.locator("svg.roofline a").count() > 100
     assert "Light speed, median" in page.inner_text(".figures")
 
@@ -180,6 +181,26 @@ def test_a_comparison_opens_with_the_first_two_and_counts_apart_what_was_not_sen
     assert counts[:3] == ["32", "8", "37"]
     assert "14 and 91" in counts
     assert page.locator(".scatter a").count() == 77
+
+
+def test_pairs_of_the_best_have_pages_and_pictures_that_say_what_compare_says(page: Any, site: str) -> None:
+    page.goto(f"{site}compare.html")
+    page.wait_for_selector("#pairs tbody tr")
+    page.get_by_role("link", name="Founders, Triton against Founders' CUDA").click()
+    said = page.inner_text(".answer")
+    assert re.search(r"77 problems.+ 32, .+ 8; on 37 their intervals meet", said, re.DOTALL)
+    shown = page.locator("meta[property='og:image']").get_attribute("content")
+    picture = page.request.get(site + shown.removeprefix("https://board.example/"))
+    assert picture.ok
+    assert picture.body().startswith(b"\x89PNG")
+
+
+def test_problems_and_boards_have_rooflines(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/index.html")
+    assert page.locator("svg.roofline a").count() > 100
+    page.goto(f"{site}problems/2_76.html")
+    label = page.locator("svg.roofline a").first.get_attribute("aria-label")
+    assert re.match(r"Founders, Triton: \d+ TFLOP/s", label)
 
 
 @pytest.mark.parametrize("name", PAGES)

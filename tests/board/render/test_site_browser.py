@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import sitehouse
@@ -57,6 +60,12 @@ def page(browser: Any) -> Iterator[Any]:
 GOOD_SUBMISSION = json.dumps(
     {"metadata": {"display_name": "Mine"}, "kernels": {"level_1_problem_19_sample_0": "class ModelNew: pass"}}
 ).encode()
+
+
+def entry_data(board: str, entry: str) -> dict[str, Any]:
+    packed = sitehouse.site() / f"api/v1/entries/{board}/{entry}.json.gz"
+    data: dict[str, Any] = json.loads(gzip.decompress(packed.read_bytes()))
+    return data
 
 
 def board(page: Any, site: str, query: str = "") -> None:
@@ -171,7 +180,7 @@ def test_the_curve_reads_what_the_records_say_at_every_p(page: Any, site: str) -
     assert p > 1
     data = json.loads((sitehouse.site() / "api/v1/boards/H200.json").read_text())
     best = next(entry["entry"] for entry in data["standings"] if entry["rank"])
-    rows = json.loads((sitehouse.site() / f"api/v1/entries/H200/{best}.json").read_text())["rows"]
+    rows = entry_data("H200", best)["rows"]
     fast = sum(
         row["status"] == "correct" and row["speedup"] >= p
         for row in rows
@@ -208,7 +217,7 @@ def test_a_choice_taken_back_is_not_drawn_when_its_data_come_late(page: Any, sit
     def hold(route: Any) -> None:
         late.append(route)
 
-    page.route("**/api/v1/entries/H200/hostile.json", hold)
+    page.route("**/api/v1/entries/H200/hostile.json.gz", hold)
     board(page, site)
     page.locator("tr[data-id=torch-eager] .pick input").check()
     box = page.locator("tr[data-id=hostile] .pick input")
@@ -224,14 +233,11 @@ def test_a_choice_taken_back_is_not_drawn_when_its_data_come_late(page: Any, sit
 
 
 def compare(page: Any, site: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    first, second = sorted(p.stem for p in (sitehouse.site() / "api/v1/entries/H100").glob("*.json"))[:2]
+    found = sorted((sitehouse.site() / "api/v1/entries/H100").glob("*.json.gz"))
+    first, second = (path.name.removesuffix(".json.gz") for path in found[:2])
     page.goto(f"{site}compare.html?board=H100&a={first}&b={second}")
     page.wait_for_selector("#pairs")
-    read = [
-        json.loads((sitehouse.site() / f"api/v1/entries/H100/{name}.json").read_text())
-        for name in (first, second)
-    ]
-    return read[0], read[1]
+    return entry_data("H100", first), entry_data("H100", second)
 
 
 def test_a_comparison_counts_wins_losses_and_ties(page: Any, site: str) -> None:
@@ -578,6 +584,11 @@ def test_without_javascript_every_page_still_reads(browser: Any, site: str) -> N
     assert opened.locator("#curve path").count() >= 5
     opened.goto(f"{site}problems/1_1.html")
     assert "class Model(" in opened.inner_text("main")
+    opened.locator("section.static a").first.click()
+    assert opened.url.startswith(f"{site}kernels/1_1/")
+    opened.goto(f"{site}entries/H200/hostile.html")
+    assert opened.locator("#table tbody tr").count() == len(entry_data("H200", "hostile")["rows"])
+    assert "rejected" in opened.inner_text("#table")
     opened.goto(f"{site}compare.html")
     assert "needs JavaScript" in opened.inner_text("main")
     context.close()
@@ -599,6 +610,39 @@ def test_a_page_fetches_one_small_file_to_show_one_kernel(page: Any, site: str) 
     page.goto(f"{site}problems/1_1.html")
     page.wait_for_selector("#shown pre.code")
     assert 1 == sum("/kernels/" in url for url in fetched)
+
+
+def test_a_kernel_can_be_had_as_it_is(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html")
+    page.wait_for_selector("#shown pre.code")
+    address = page.get_by_role("link", name="raw file").evaluate("link => link.href")
+    shown = page.locator("#shown .row").evaluate_all("rows => rows.map((row) => row.textContent)")
+    assert page.request.get(address).text().rstrip("\n") == "".join(shown).rstrip("\n")
+
+
+def test_what_a_figure_means_opens_where_it_stands(page: Any, site: str) -> None:
+    page.goto(f"{site}entries/H200/hostile.html")
+    page.wait_for_selector("#table .status")
+    before = page.url
+    page.locator(".figures .what").first.click()
+    page.wait_for_selector(".meaning:popover-open")
+    assert "geometric mean over all ranked problems" in page.inner_text(".meaning")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".meaning", state="detached")
+    assert page.url == before
+    assert page.evaluate("document.activeElement.className") == "what"
+
+
+def test_a_chart_can_be_taken_along_as_one_file(page: Any, site: str) -> None:
+    page.goto(f"{site}compare.html")
+    page.wait_for_selector(".scatter circle")
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Save as SVG").first.click()
+    text = Path(started.value.path()).read_text()
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "class=" not in text
+    assert re.search(r"Compare entries · .+ · \d{4}-\d\d-\d\d · 127\.0\.0\.1", text)
 
 
 def test_nothing_is_loaded_from_elsewhere(page: Any, site: str) -> None:

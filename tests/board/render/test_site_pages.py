@@ -15,6 +15,7 @@ import urllib.request
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
@@ -26,6 +27,7 @@ from typer.testing import CliRunner
 
 from leaderboard.cli import app
 from leaderboard.files.ledger import Spending
+from leaderboard.files.submission import kernel_sha256
 from leaderboard.render import OccupiedError, SiteConfig, SiteData, build_site
 from leaderboard.render.parts import numbers
 from leaderboard.render.places import checked
@@ -96,8 +98,13 @@ def enlarge(repository: Path, entry: str) -> None:
     """Give an entry a kernel too large for the full disk, however it is compressed."""
     path = repository / "submissions" / f"{entry}.json"
     body = json.loads(path.read_text())
-    body["kernels"]["level_1_problem_1_sample_0"] = f"# {random.Random(1).randbytes(100_000).hex()}"
+    key, source = "level_1_problem_1_sample_0", f"# {random.Random(1).randbytes(100_000).hex()}"
+    body["kernels"][key] = source
     path.write_text(json.dumps(body))
+    recorded = repository / "data/results/H200" / f"{entry}.json"
+    result = json.loads(recorded.read_text())
+    next(row for row in result["rows"] if row["key"] == key)["kernel_sha256"] = kernel_sha256(source)
+    recorded.write_text(json.dumps(result))
 
 
 def build_on_a_full_disk(repository: Path) -> None:
@@ -106,6 +113,18 @@ def build_on_a_full_disk(repository: Path) -> None:
         command, cwd=Path(sitehouse.__file__).parent, capture_output=True, text=True, check=False
     )
     assert "File too large" in ended.stderr
+
+
+def packed(path: Path) -> Any:
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
+def code_file(out: Path, submissions: Path, entry: str, key: str = "level_1_problem_1_sample_0") -> Path:
+    """The file of the site that holds an entry's kernel, by its content."""
+    digest = kernel_sha256(json.loads((submissions / f"{entry}.json").read_text())["kernels"][key])
+    problem = "_".join(key.split("_")[1:4:2])
+    shards = json.loads((out / f"api/v1/problems/H200/{problem}.json").read_text())["shards"]
+    return out / f"kernels/{problem}/{int(digest[:2], 16) * shards // 256}.json.gz"
 
 
 def files_of(folder: Path) -> dict[Path, bytes]:
@@ -170,8 +189,8 @@ def test_hostile_names_are_text_and_nothing_else(site: Path) -> None:
 
 
 def test_hostile_code_and_logs_are_text_and_nothing_else(site: Path) -> None:
-    source = json.loads(gzip.decompress((site / "kernels/hostile/1-0.json.gz").read_bytes()))
-    assert source["level_1_problem_1_sample_0"] == sitehouse.HOSTILE_SOURCE
+    held = packed(code_file(site, sitehouse.repository() / "submissions", "hostile"))
+    assert held[kernel_sha256(sitehouse.HOSTILE_SOURCE)] == sitehouse.HOSTILE_SOURCE
     problem = pages(site)[(site / "problems/1_1.html").resolve()]
     assert all(a.get("src", "").startswith("../assets/") for tag, a in problem.elements if tag == "script")
     assert "</td><script>alert(7)</script>" in pages(site)[(site / "trust.html").resolve()].text
@@ -239,11 +258,12 @@ def test_published_data_fit_their_published_schemas(site: Path) -> None:
 
     for kind in ("boards", "entries", "problems"):
         schema = json.loads((site / f"schemas/site-{kind}.schema.json").read_text())
-        apart = (".records.json", ".references.json")
-        files = [p for p in (site / "api/v1" / kind).rglob("*.json") if not p.name.endswith(apart)]
+        apart = (".records.json", ".references.json", ".problems.json")
+        files = [p for p in (site / "api/v1" / kind).rglob("*.json*") if not p.name.endswith(apart)]
         assert files
         for path in files:
-            jsonschema.Draft202012Validator(schema).validate(json.loads(path.read_text()))
+            held = packed(path) if path.suffix == ".gz" else json.loads(path.read_text())
+            jsonschema.Draft202012Validator(schema).validate(held)
 
 
 def test_a_recorded_result_is_published_as_it_was_recorded(site: Path) -> None:
@@ -327,7 +347,7 @@ def test_a_withdrawn_entry_leaves_nothing_behind(copy: Path) -> None:
     build_site(sitehouse.read(copy), copy / "out")
     (copy / "submissions" / "hostile.json").unlink()
     report = build_site(sitehouse.read(copy), copy / "out")
-    assert report.removed > 5
+    assert report.removed >= 5
     assert [] == list((copy / "out").rglob("*hostile*"))
 
 
@@ -367,7 +387,11 @@ def test_only_what_is_faster_beyond_doubt_is_marked(site: Path) -> None:
     lows = [published_interval(row["speedup_ci95"])[0] for row in rows if row["status"] == "correct"]
     sure = sum(low > 1 for low in lows)
     faster = sum(row["status"] == "correct" and row["speedup"] > 1 for row in rows)
-    marked = (site / "entries/H200/hostile.html").read_text().count('<td class="n up"')
+    marked = sum(
+        "hostile" in line and '<td class="n up"' in line
+        for page in (site / "problems").glob("*_*.html")
+        for line in page.read_text().partition('<h3 id="H200"')[2].partition("</table>")[0].splitlines()
+    )
     assert 0 < sure == marked <= faster
 
 
@@ -484,9 +508,36 @@ def test_the_curves_count_first_samples_of_the_ranked_levels_alone(site: Path, c
 
 def test_a_kernels_file_lost_from_the_output_is_written_again(copy: Path) -> None:
     build_site(sitehouse.read(copy), copy / "out")
-    (copy / "out/kernels/hostile/1-0.json.gz").unlink()
+    lost = code_file(copy / "out", copy / "submissions", "hostile")
+    whole = lost.read_bytes()
+    lost.unlink()
     build_site(sitehouse.read(copy), copy / "out")
-    assert (copy / "out/kernels/hostile/1-0.json.gz").is_file()
+    assert whole == lost.read_bytes()
+
+
+def test_code_that_the_output_holds_wrongly_is_read_anew(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    path = code_file(copy / "out", copy / "submissions", "hostile")
+    path.write_bytes(gzip.compress(json.dumps(dict.fromkeys(packed(path), "other code")).encode()))
+    (copy / "submissions" / "torch-eager.json").unlink()  # a reason to renew the problems' pages
+    build_site(sitehouse.read(copy), copy / "out")
+    build_site(sitehouse.read(copy), copy / "whole")
+    assert files_of(copy / "whole") == files_of(copy / "out")
+
+
+def test_what_two_entries_share_lies_there_once(copy: Path) -> None:
+    build_site(sitehouse.read(copy), copy / "out")
+    bodies = [json.loads(path.read_text()) for path in (copy / "submissions").glob("*.json")]
+    sources = [
+        source
+        for body in bodies
+        for key, source in body["kernels"].items()
+        if key.startswith("level_2_problem_1_")
+    ]
+    held = [
+        source for path in (copy / "out/kernels/2_1").glob("*.json.gz") for source in packed(path).values()
+    ]
+    assert len(held) == len(set(sources)) < len(sources)
 
 
 @pytest.mark.parametrize("kept", ["docs/thesis.txt", ".git/HEAD"])
@@ -513,7 +564,8 @@ def test_a_folder_made_anew_where_a_site_stood_is_left_alone(copy: Path) -> None
 
 def test_what_others_put_into_the_site_stays(copy: Path) -> None:
     build_site(sitehouse.read(copy), copy / "out")
-    thesis, folder = copy / "out/kernels/hostile/thesis.txt", copy / "out/.git/refs"
+    thesis, folder = copy / "out/entries/hostile/thesis.txt", copy / "out/.git/refs"
+    thesis.parent.mkdir()
     thesis.write_text("precious")
     folder.mkdir(parents=True)
     (copy / "submissions" / "hostile.json").unlink()
@@ -552,7 +604,7 @@ def test_what_an_interrupted_build_wrote_of_other_sources_does_not_stay(copy: Pa
 def test_a_kernels_file_that_did_not_fit_on_the_disk_is_written_again(copy: Path) -> None:
     enlarge(copy, "hostile")
     build_site(sitehouse.read(copy), copy / "out")
-    path = copy / "out/kernels/hostile/1-0.json.gz"
+    path = code_file(copy / "out", copy / "submissions", "hostile")
     whole = path.read_bytes()
     path.unlink()
     build_on_a_full_disk(copy)
@@ -670,7 +722,7 @@ def test_a_kernel_that_the_submission_has_no_more_is_not_shown(copy: Path) -> No
     body["kernels"]["level_2_problem_2_sample_0"] = "# another kernel than the one judged"
     path.write_text(json.dumps(body))
     build_site(sitehouse.read(copy), copy / "out")
-    data = json.loads((copy / "out/api/v1/entries/H200/torch-eager.json").read_text())
+    data = packed(copy / "out/api/v1/entries/H200/torch-eager.json.gz")
     keys = {row["key"] for row in data["rows"]}
     assert "level_2_problem_1_sample_0" in keys
     assert "level_2_problem_2_sample_0" not in keys
