@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import sys
@@ -11,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from kernel_evaluator.records.places import PROBLEM_SET
 
@@ -149,7 +151,7 @@ def site() -> Path:
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """Serve a folder on this machine; gives the address of its root."""
+    """Serve a folder on this machine, texts compressed as GitHub Pages does; gives the address of its root."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/"
@@ -169,6 +171,7 @@ PAGE_KINDS = (
     "submit.html",
     "trust.html",
     "about.html",
+    "embed/H200.html",
     "404.html",
 )
 
@@ -176,3 +179,16 @@ PAGE_KINDS = (
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
+
+    def send_head(self) -> BytesIO | BinaryIO | None:
+        path = Path(self.translate_path(self.path))
+        takes = "gzip" in self.headers.get("Accept-Encoding", "")
+        if not takes or path.suffix not in (".html", ".css", ".js", ".json", ".svg") or not path.is_file():
+            return super().send_head()
+        body = gzip.compress(path.read_bytes(), 6, mtime=0)
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        return BytesIO(body)

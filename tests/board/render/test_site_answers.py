@@ -19,11 +19,14 @@ pytestmark = pytest.mark.browser
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
 
 BEST = "founders-triton"
-SHIFTS = """
-window.shifts = 0;
-new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value; })
-  .observe({ type: "layout-shift", buffered: true });
+WATCH = """
+window.shifts = window.painted = 0;
+const watch = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type, buffered: true });
+watch("layout-shift", (entry) => { if (!entry.hadRecentInput) window.shifts += entry.value; });
+watch("largest-contentful-paint", (entry) => { window.painted = entry.startTime; });
 """
+VISITS = 3
+"""A machine with other work paints late now and then: the best of so many visits counts for the time."""
 PAGES = (
     "index.html",
     f"entries/H200/{BEST}.html",
@@ -204,19 +207,32 @@ def test_problems_and_boards_have_rooflines(page: Any, site: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_holds_still_while_it_loads_on_a_throttled_phone(browser: Any, site: str, name: str) -> None:
+def test_a_page_is_there_soon_and_holds_still_on_a_throttled_phone(
+    browser: Any, site: str, name: str
+) -> None:
+    painted = 0.0
+    for _ in range(VISITS):
+        shifts, painted = visit_by_phone(browser, site + name)
+        assert shifts < 0.05
+        if 0 < painted < 1500:
+            return
+    pytest.fail(f"the largest part of {name} is painted after {painted:.0f} ms")
+
+
+def visit_by_phone(browser: Any, address: str) -> tuple[float, float]:
+    """How much moved, and the milliseconds to the largest paint, over 1.6 Mbit/s with 150 ms."""
     context = browser.new_context(viewport={"width": 390, "height": 844}, device_scale_factor=2)
     opened = context.new_page()
-    opened.add_init_script(SHIFTS)
+    opened.add_init_script(WATCH)
     wire = context.new_cdp_session(opened)
     wire.send("Network.enable")
     rates = {"downloadThroughput": 1.6e6 / 8, "uploadThroughput": 750e3 / 8, "latency": 150}
     wire.send("Network.emulateNetworkConditions", {"offline": False, **rates})
-    opened.goto(site + name, wait_until="networkidle")
+    opened.goto(address, wait_until="networkidle")
     opened.wait_for_timeout(300)
-    shifts = opened.evaluate("window.shifts")
+    found = opened.evaluate("[window.shifts, window.painted]")
     context.close()
-    assert shifts < 0.05
+    return found[0], found[1]
 
 
 def test_what_others_show_of_the_board_is_there(site: str, page: Any) -> None:
