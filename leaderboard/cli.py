@@ -99,6 +99,8 @@ _signals: list[int] = []
 def _status() -> int:
     try:
         app(prog_name="kbl")
+    except KeyboardInterrupt:  # while the options of all verbs are still read
+        return 128 + (_signals or [signal.SIGINT])[0]
     except SystemExit as ended:
         if ended.code == _INTERRUPTED and _signals:
             return 128 + _signals[0]

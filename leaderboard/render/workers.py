@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
+
+from kernel_evaluator.walls.sandbox import die_with_parent
 
 Task = TypeVar("Task")
 Made = TypeVar("Made")
@@ -30,8 +33,16 @@ def spread(
         yield from map(work, tasks)
         return
     forked = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, mp_context=forked, initializer=gc.disable) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=forked, initializer=_begin, initargs=(os.getpid(),)) as pool:
         yield from pool.map(work, tasks, chunksize=chunk)
+
+
+def _begin(parent: int) -> None:
+    """Get a worker ready: it never looks for rubbish, and ends with who forked it, however that ends."""
+    gc.disable()
+    die_with_parent()
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from kernel_evaluator.building.extensions import BuildSettings, install, is_comp
 from kernel_evaluator.walls import sandbox
 from kernel_evaluator.walls.hangup import ended_by_hangup
 
+SHARE = Path("/proc/self/autogroup")
 OUTCOME = "outcome.json"
 SCRATCH = "scratch"
 COLLECTED = "collected"
@@ -36,19 +37,20 @@ _NICENESS = 19
 _ERROR_CHARACTERS = 64 * 1024
 
 
-def main() -> int:
+def main() -> NoReturn:
     """Serve requests on the socket that is standard input, until it closes; arguments are processor cores."""
     with ended_by_hangup(0):
         import torch  # noqa: F401 (what every child needs, loaded once)
 
-    _stand_back()
+    with suppress(OSError):  # where sessions are weighed against each other
+        SHARE.write_text(str(_NICENESS), "ascii")
     os.sched_setaffinity(0, set(map(int, sys.argv[1:])))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers report for themselves
     with socket.socket(fileno=os.dup(0)) as requests:
         while True:
             header, descriptors, _, _ = socket.recv_fds(requests, _LENGTH.size, 2)
             if len(header) < _LENGTH.size:
-                return 0
+                _end_all()
             (length,) = _LENGTH.unpack(header)
             request = json.loads(_receive(requests, length))
             if os.fork() == 0:
@@ -59,16 +61,26 @@ def main() -> int:
 
 
 def _stand_back() -> None:
-    """Let what is timed beside the builds come first; Linux allows it to everybody, some sandboxes do not.
-
-    Where sessions are weighed against each other, the priorities of processes count within one alone.
-    """
+    """Let what is timed beside the builds come first; Linux allows it to everybody, some sandboxes do not."""
     try:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     except OSError:
         os.nice(_NICENESS)
+
+
+def _end_all() -> NoReturn:
+    """End all builds and this process at once, as whoever asked has ended.
+
+    On a busy machine what stands back would take minutes to die. Root may raise it again.
+    """
     with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(_NICENESS), "ascii")
+        SHARE.write_text("0", "ascii")
+    builds = [pid for pid in sandbox.descendants(os.getpid()) if pid != os.getpid()]
+    sandbox.kill_all(builds)
+    for pid in builds:
+        with suppress(OSError):
+            os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+    os._exit(0)
 
 
 def _receive(requests: socket.socket, length: int) -> bytes:
@@ -115,6 +127,7 @@ def _keep(request: dict[str, Any], log: int, report: int) -> int:
 
 
 def _confined(request: dict[str, Any]) -> int:
+    _stand_back()
     work = Path(request["work"])
     sandbox.confine(
         sandbox.Cell(
@@ -189,4 +202,4 @@ def _pretend_gpu(capability: tuple[int, ...]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -21,6 +22,7 @@ LEAN = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTE
 
 _LENGTH = struct.Struct("<Q")
 _REPORT_BYTES = 4096
+_ENDS_S = 5.0
 
 
 @dataclass
@@ -104,6 +106,8 @@ class BuildServer:
     def _end(self) -> None:
         if self._requests is not None and self._process is not None:
             self._requests.close()
+            with suppress(subprocess.TimeoutExpired):  # it ends all builds first
+                self._process.wait(_ENDS_S)
             self._process.kill()
             self._process.wait()
         self._requests = self._process = None

@@ -38,6 +38,15 @@ def test_ctrl_c_while_a_command_loads_is_no_traceback(after_s: float) -> None:
     assert "File" not in process.communicate()[1]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_options_are_read_is_no_traceback(number: signal.Signals) -> None:
+    reading = f"cli.app = lambda **_: os.kill(os.getpid(), {int(number)}) or time.sleep(60)"
+    program = f"import os, time; from leaderboard import cli; {reading}; cli.run()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (128 + number, "") == (done.returncode, done.stderr)
+
+
 @pytest.mark.parametrize(
     "command", [["--help"], ["evaluate", "--help"], ["problems", "list", "--level", "9"]]
 )

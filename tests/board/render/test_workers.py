@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
@@ -21,6 +23,24 @@ def test_what_workers_make_comes_in_the_order_of_the_tasks() -> None:
 def test_a_worker_that_is_killed_ends_the_work_with_an_error() -> None:
     with pytest.raises(BrokenProcessPool):
         list(spread(killed_at_seven, range(40), jobs=2))
+
+
+def test_workers_end_with_who_forked_them_however_that_ends() -> None:
+    program = (
+        "import os, time\n"
+        "from leaderboard.render.workers import spread\n"
+        "def work(number):\n"
+        "    os.write(1, f'{os.getpid()}\\n'.encode())\n"
+        "    time.sleep(1000)\n"
+        "list(spread(work, range(4), jobs=2))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        workers = [int(process.stdout.readline()) for _ in range(2)]
+        process.kill()
+        assert "" == process.stdout.read()  # whoever lives on holds the other end open
+
+    assert len(set(workers) - {process.pid}) == 2
 
 
 def with_process(number: int) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from compiling import TINY
 from evaluating import SOURCE, kernel
 from kernel_evaluator.walls import sandbox
 
@@ -108,6 +109,29 @@ def test_an_evaluation_that_ends_takes_all_it_started_along(folder: Path, number
     if number != signal.SIGKILL:
         assert 128 + number == process.returncode
         assert "what is finished is kept, and the same command continues" in said
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_what_ends_a_build_does_not_stand_back_itself(folder: Path, number: signal.Signals) -> None:
+    source = TINY.replace("ext =", "time.sleep(1000)\next =") + kernel("pass")
+    entry = {"metadata": {"display_name": "x"}, "kernels": {"level_1_problem_1_sample_0": source}}
+    (folder / "entry.json").write_text(json.dumps(entry))
+    arguments = ("--problems", "problems", "--cache", "cache", "--arch", "")
+    with ended(start(folder, "build", "entry.json", *arguments)) as process:
+        family = family_once_a_candidate_runs(process)
+        own = namespace_of(os.getpid())
+        [build] = (pid for pid in family if namespace_of(pid) != own)
+        until = time.monotonic() + DEADLINE_S
+        while os.sched_getscheduler(build) != os.SCHED_IDLE:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert {os.SCHED_OTHER} == {os.sched_getscheduler(pid) for pid in family - {build}}
+        process.send_signal(number)
+        process.communicate(timeout=DEADLINE_S)
+
+    assert all_ended(family)
+    assert [] == list((folder / "temporary").iterdir())
 
 
 @pytest.mark.timeout(200)
