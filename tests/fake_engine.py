@@ -1,6 +1,7 @@
 """An engine that judges by the first line of a kernel, so that stages can be tested without running kernels.
 
-`# speedup 2.0` is correct and timed; `# status mismatch` ends so; anything else is correct at 1.0. What a census
+`# speedup 2.0` is correct and timed, `# speedup 2.0 1.5` 1.5 times as fast when it is judged a second time;
+`# status mismatch` ends so, `# speedup 2.0 mismatch` the second time; anything else is correct at 1.0. What a census
 is asked of is `custom`.
 Run as a program it is `kbl` with this engine added as `fake`; FAKE_DELAY_S makes each verdict take its time.
 """
@@ -34,11 +35,12 @@ class FakeEngine:
             self.judged.append(str(job.key))
             labels = ("custom",) if settings.profile_launches else ()
             yield Verdict(
-                row=replace(judge(job, self.evaluator), labels=labels), environment=self.environment
+                row=replace(judge(job, self.evaluator, settings.trials), labels=labels),
+                environment=self.environment,
             )
 
 
-def judge(job, evaluator):
+def judge(job, evaluator, trials=5):
     first = job.source.partition("\n")[0]
     digests = {
         "key": job.key,
@@ -49,17 +51,21 @@ def judge(job, evaluator):
         "gpu_seconds": 1.0,
         "cpu_seconds": 2.0,
     }
-    if match := re.match(r"# status (\w+)", first):
+    if match := re.match(
+        r"# status (\w+)" if trials > 1 else r"# (?:status|speedup [\d.]+) ([a-z]\w+)", first
+    ):
         failure = Failure(name="AssertionError", message="differs at [0, 0]")
         evidence = {"index": [0, 0], "expected": 1.0, "got": 2.0}
         return Row(**digests, status=Status(match[1]), trials_asked=5, failure=failure, evidence=evidence)
-    match = re.match(r"# speedup ([\d.]+)", first)
-    return timed_row(digests, float(match[1]) if match else 1.0)
+    match = re.match(r"# speedup ([\d.]+) ?([\d.]+)?", first)
+    speedups = [float(each) for each in match.groups() if each] if match else [1.0]
+    return timed_row(digests, speedups[0 if trials > 1 else -1], alone_ms=1.0 if trials > 1 else 1.001)
 
 
-def timed_row(digests, speedup):
+def timed_row(digests, speedup, alone_ms=1.0):
     """A correct row whose interval is two per cent wide to either side, with the rounds that say so."""
     found = measured(speedup)
+    found.alone_ms = alone_ms
     suspicions.judge_all(found, "cuda")
     return Row(
         **digests,
@@ -67,6 +73,7 @@ def timed_row(digests, speedup):
         trials_passed=5,
         trials_asked=5,
         rounds=found.to_json(),
+        checks={"panel_passed": 9, "panel_asked": 9, "looks_are_relative": True, "sharp_share": 0.94},
         **found.fields(),
     )
 
@@ -85,7 +92,14 @@ def measured(speedup):
         )
         for at, share in enumerate([low, 1, 1, 1, 1, high])
     ]
-    return Measurement(calls=1, reference_calls=1, rounds=rounds, alone_ms=1.0)
+    return Measurement(
+        calls=1,
+        reference_calls=1,
+        rounds=rounds,
+        alone_ms=1.0,
+        alone_overheads_ms=(0.1, 0.1),
+        paused_ms=(10.0, 0.0),
+    )
 
 
 if __name__ == "__main__":

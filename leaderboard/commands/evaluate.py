@@ -201,7 +201,7 @@ def _report(outcome: Outcome, submission: Path) -> bool:
     counts = Counter(row.status for row in outcome.result.rows)
     said = ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "no rows"
     say(
-        f"{outcome.result.entry} on {outcome.result.board}: {len(outcome.added)} judged now, "
+        f"{outcome.result.entry} on {outcome.result.board}: {outcome.judged} judged now, "
         f"{outcome.plan.good} still good; in all {said}"
     )
     say(f"written to {outcome.path}")

@@ -64,5 +64,6 @@ def plan_command(  # noqa: PLR0913  # one option a choice
         for message in plan.missing_problems:
             say(f"warning: {message}", err=True)
         fine = fine and not plan.missing_problems
-        say(f"{path}: {len(plan.jobs)} to judge on {evaluation.blank.board}, {plan.good} still good")
+        again = f", {len(plan.unconfirmed)} of them to judge a second time" if plan.unconfirmed else ""
+        say(f"{path}: {len(plan.jobs)} to judge on {evaluation.blank.board}, {plan.good} still good{again}")
     raise typer.Exit(0 if fine else 1)

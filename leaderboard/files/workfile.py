@@ -63,6 +63,12 @@ class WorkFile:
                 self._timer.start()
         return row
 
+    def verdict(self, key: KernelKey) -> Verdict:
+        """Give a kernel's verdict as it stands now."""
+        with self._lock:
+            row = self._rows[key]
+            return Verdict(row=row, environment=self._environments[row.environment])
+
     def result(self) -> ResultFile:
         """Give the record as it stands now."""
         rows = tuple(self._rows[key] for key in sorted(self._rows))

@@ -68,7 +68,7 @@ def _show(row: Row) -> None:
 def _is_complete(outcome: Outcome) -> bool:
     lost = [row.key for row in outcome.added if row.status is Status.INFRA_ERROR]
     waiting = sorted({*outcome.unfinished, *lost})
-    log(f"{len(outcome.added)} judged now, {outcome.plan.good} still good, {len(waiting)} without a verdict")
+    log(f"{outcome.judged} judged now, {outcome.plan.good} still good, {len(waiting)} without a verdict")
     for message in outcome.plan.missing_problems:
         log(message)
     return not waiting and not outcome.plan.missing_problems

@@ -6,7 +6,7 @@ Reads results; writes nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernel_evaluator.problems.jobs import Engine, Job, Settings
@@ -14,6 +14,8 @@ from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import ResultFile, Row, Status
 from kernel_evaluator.scores import intervals_apart, published_interval
+
+from leaderboard.stages.invariants import invariants
 
 EQUIVALENT = 0.15
 """Two rows agree where their ratio is this near to one beyond doubt, by published intervals."""
@@ -34,6 +36,10 @@ class Finding:
             "differs": self.differs,
             "before": self.before.to_json(),
             "after": self.after.to_json(),
+            "stands_on": {
+                name: asdict(found) if (found := invariants(row)) else None
+                for name, row in {"before": self.before, "after": self.after}.items()
+            },
         }
 
 

@@ -73,6 +73,7 @@ class BaselineRun:
             settings=self.settings,
             gpu=self.place.gpu,
             selection=self.selection,
+            confirms=False,
             work_root=self.work_root,
         )
         return evaluate(evaluation, self.place.engine, on_row).result

@@ -73,6 +73,7 @@ class RunEvaluation:
             settings=self.settings,
             gpu=place.gpu,
             selection=selection,
+            confirms=False,
             work_root=work_root(self.run),
         )
         judged = {row.key.level for result in evaluation.previous() for row in result.rows}

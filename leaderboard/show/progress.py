@@ -43,6 +43,7 @@ class Reporter:
     def show(self, row: Row) -> None:
         """Show one finished kernel."""
         self._done += 1
+        self._total = max(self._total, self._done)  # what counts comes a second time
         line = f"[{self._done}/{self._total}] {one_line(describe(row), _LINE)}\n"
         if self._bar is not None:
             self._bar.write(line, file=sys.stderr, end="")
@@ -66,6 +67,7 @@ def describe(row: Row) -> str:
     if row.speedup is not None and row.speedup_ci95 is not None:
         low, high = row.speedup_ci95
         figures = f"{place} {row.status} {row.speedup:.3g}x ({low:.3g}-{high:.3g})"
+        figures += ", confirmed" if row.second else ""
         return f"{figures}: {_why(row.failure)}" if row.failure else figures
     if row.status is Status.CORRECT or row.failure is None:
         return f"{place} {row.status}"

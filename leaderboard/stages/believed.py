@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from kernel_evaluator.machine.figures import PLAUSIBLE, floor_ms, gpus
@@ -16,6 +17,9 @@ from kernel_evaluator.timing import suspicions
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.pairing import MIN_ROUNDS
 
+from leaderboard.stages.confirm import FIGURES, needs_second
+from leaderboard.stages.invariants import broken, invariants
+
 WIDEST = {"cuda": 0.35, "cpu": 2.0}
 """Half of an interval, as a share of the speedup; the widest on record, of a copy of 3/36, is 0.29."""
 
@@ -23,14 +27,6 @@ REFERENCE_WITHIN = 1.5
 """The reference takes at most so many times what it took for the baselines, and no less than that part."""
 
 _SAME = 1e-9
-_MADE_OF_ROUNDS = (
-    "runtime_ms",
-    "reference_ms",
-    "speedup",
-    "speedup_ci95",
-    "second_clock_ms",
-    "clock_disagreement",
-)
 
 
 def doubts(row: Row, result: ResultFile, usual_ms: float | None) -> Iterator[str]:
@@ -43,27 +39,55 @@ def doubts(row: Row, result: ResultFile, usual_ms: float | None) -> Iterator[str
         yield "rounds are missing: an evaluator that noted none judged it; evaluate it again"
         return
     device = "cuda" if result.gpu in gpus() else "cpu"
-    try:
-        found = Measurement.from_json(row.rounds)
-        if len(found.rounds) < MIN_ROUNDS:
-            yield f"rounds must be at least {MIN_ROUNDS}, got {len(found.rounds)}"
+    found = []
+    for name, rounds in {"rounds": row.rounds, "second.rounds": (row.second or {}).get("rounds")}.items():
+        if rounds is None:
+            continue
+        try:
+            found.append(each := worked_out(rounds, device))
+        except (ArithmeticError, ValueError, KeyError, TypeError) as error:
+            yield f"{name} cannot be read: {type(error).__name__} {str(error)[:200]}"
             return
-        suspicions.judge_all(found, device)
-        said = found.fields()
-    except (ArithmeticError, ValueError, KeyError, TypeError) as error:
-        yield f"rounds cannot be read: {type(error).__name__} {str(error)[:200]}"
-        return
-    yield from _other_figures(row, said)
-    if found.suspicion:
-        yield f"its rounds say {found.suspicion[0]}: {found.suspicion[1]}"
-    missing = set(found.labels) - set(row.labels)
+        if each.suspicion:
+            yield f"{name} say {each.suspicion[0]}: {each.suspicion[1]}"
+    yield from _other_figures(row, min((each.fields() for each in found), key=lambda said: said["speedup"]))
+    missing = {label for each in found for label in each.labels} - set(row.labels)
     if missing:
         yield f"its rounds ask for the label {', '.join(sorted(missing))}"
+    yield from _second_is_another(row)
+    if (stands_on := invariants(row)) is not None and row.runtime_ms is not None:
+        yield from broken(stands_on, row.runtime_ms.median)
     yield from _implausible(row, result, device, usual_ms)
 
 
+def worked_out(rounds: Mapping[str, Any], device: str) -> Measurement:
+    """Judge the rounds of a row anew; raise ArithmeticError, ValueError, KeyError or TypeError for none."""
+    found = Measurement.from_json(rounds)
+    if len(found.rounds) < MIN_ROUNDS:
+        raise ValueError(f"rounds must be at least {MIN_ROUNDS}, got {len(found.rounds)}")
+    suspicions.judge_all(found, device)
+    found.fields()
+    return found
+
+
+def _second_is_another(row: Row) -> Iterator[str]:
+    """A speedup that counts was found twice, the second time later and in rounds of its own."""
+    if needs_second(row):
+        yield (
+            f"second is missing: a speedup above 1, here {row.speedup:.4g}, is looked for twice; "
+            "the same kbl evaluate again adds it"
+        )
+    elif row.second is not None:
+        if row.second["rounds"] == row.rounds:
+            yield "second.rounds are those of the first evaluation"
+        if row.finished_at and datetime.fromisoformat(row.second["finished_at"]) < datetime.fromisoformat(
+            row.finished_at
+        ):
+            yield f"second.finished_at must not be before {row.finished_at}, got {row.second['finished_at']}"
+
+
 def _other_figures(row: Row, said: Mapping[str, Any]) -> Iterator[str]:
-    for name in _MADE_OF_ROUNDS:
+    for name in FIGURES:
         claimed, worked_out = getattr(row, name), said[name]
         if not _same(claimed, worked_out):
             given = f"which give {_short(worked_out)}, got {_short(claimed)}"

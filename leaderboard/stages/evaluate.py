@@ -13,15 +13,17 @@ from pathlib import Path
 from kernel_evaluator.machine.devices import visible_devices
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.machine.figures import gpu_model
-from kernel_evaluator.problems.jobs import Engine, Progress, Settings, Verdict
+from kernel_evaluator.problems.jobs import Engine, Job, Progress, Settings, Verdict
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import BOARD_PRECISIONS, Environment, ResultFile, Row, Sizes
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
+from kernel_evaluator.secret_draws import in_any_order
 
 from leaderboard.files import store
 from leaderboard.files.submission import Submission
 from leaderboard.files.workfile import WorkFile, utc_now
+from leaderboard.stages.confirm import confirmed, needs_second, second_settings
 from leaderboard.stages.plan import Plan, ProblemKey, Selection, make_plan
 
 WORK_ROOT = Path("build/evaluations")
@@ -41,7 +43,10 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What is asked for one submission, the same for every run that continues it."""
+    """What is asked for one submission, the same for every run that continues it.
+
+    `confirms`: a speedup that counts is looked for a second time, as the board wants it.
+    """
 
     submission: Submission
     problems: Mapping[ProblemKey, Problem]
@@ -49,6 +54,7 @@ class Evaluation:
     gpu: str
     selection: Selection = field(default_factory=Selection)
     again: bool = False
+    confirms: bool = True
     recorded: Path | None = None
     work_root: Path = WORK_ROOT
 
@@ -94,7 +100,17 @@ class Evaluation:
             evaluator_sha256=evaluator_sha256(),
             selection=self.selection,
             again=self.again,
+            confirms=self._confirms,
         )
+
+    def unconfirmed(self, plan: Plan, added: Mapping[KernelKey, Row]) -> list[Job]:
+        """What is left to be judged a second time, in an order that nobody knows."""
+        fresh = [job for job in plan.jobs if job.key in added and needs_second(added[job.key])]
+        return in_any_order([*fresh, *plan.unconfirmed]) if self._confirms else []
+
+    @property
+    def _confirms(self) -> bool:
+        return self.confirms and self.settings.measure and self.settings.profile == "ranked"
 
 
 def departures(settings: Settings) -> list[str]:
@@ -121,15 +137,21 @@ class Outcome:
     path: Path
 
     @property
+    def judged(self) -> int:
+        """How many kernels were judged for the first time."""
+        return len({job.key for job in self.plan.jobs} & {row.key for row in self.added})
+
+    @property
     def unfinished(self) -> tuple[KernelKey, ...]:
         """Kernels of the plan for which the engine gave no verdict."""
         done = {row.key for row in self.added}
-        return tuple(job.key for job in self.plan.jobs if job.key not in done)
+        return tuple(job.key for job in (*self.plan.jobs, *self.plan.unconfirmed) if job.key not in done)
 
 
 def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], None]) -> Outcome:
     """Judge what is left, writing the work file after each verdict; continue where an earlier run stopped.
 
+    What counts is judged a second time when all the rest is done; `on_row` hears of it again then.
     Raises StoreError while another process evaluates the same entry, EvaluationError where the engine
     runs on another GPU model than the board's.
     """
@@ -138,21 +160,37 @@ def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], Non
         plan = evaluation.plan(previous)
         work = WorkFile(evaluation.path, evaluation.blank)
         work.keep(plan.kept, previous)
-        added = []
-        # Closing ends the engine's processes at once where the loop is left early.
-        with work, closing(_verdicts(evaluation, engine, plan)) as verdicts:
-            for verdict in verdicts:
-                row = work.add(verdict)
-                added.append(row)
-                on_row(row)
-        return Outcome(plan=plan, added=tuple(added), result=work.result(), path=work.path)
+        added: dict[KernelKey, Row] = {}
+
+        def add(verdict: Verdict) -> None:
+            added[verdict.row.key] = work.add(verdict)
+            on_row(added[verdict.row.key])
+
+        with work:
+            # Closing ends the engine's processes at once where the loop is left early.
+            with closing(_verdicts(evaluation, engine, plan.jobs, evaluation.settings)) as verdicts:
+                for verdict in verdicts:
+                    add(verdict)
+            again = evaluation.unconfirmed(plan, added)
+            settings = second_settings(evaluation.settings)
+            with closing(_verdicts(evaluation, engine, again, settings)) as verdicts:
+                for verdict in verdicts:
+                    add(_of_both(work.verdict(verdict.row.key), verdict))
+        return Outcome(plan=plan, added=tuple(added.values()), result=work.result(), path=work.path)
 
 
-def _verdicts(evaluation: Evaluation, engine: Engine, plan: Plan) -> Generator[Verdict]:
-    if not plan.jobs:
+def _of_both(first: Verdict, second: Verdict) -> Verdict:
+    row = confirmed(first.row, second.row)
+    return Verdict(row=row, environment=first.environment if row.is_correct else second.environment)
+
+
+def _verdicts(
+    evaluation: Evaluation, engine: Engine, jobs: Sequence[Job], settings: Settings
+) -> Generator[Verdict]:
+    if not jobs:
         return
-    asked = {job.key for job in plan.jobs}
-    for verdict in engine.run(plan.jobs, evaluation.settings):
+    asked = {job.key for job in jobs}
+    for verdict in engine.run(jobs, settings):
         if verdict.row.key not in asked:
             raise EvaluationError(f"the engine judged {verdict.row.key}, which was not asked for")
         if verdict.environment == Environment(device="", gpu=""):

@@ -78,7 +78,8 @@ def seconds_by_kind(results: Iterable[ResultFile], submissions: Mapping[str, Sub
         for row in result.rows:
             source = submission.kernels.get(row.key) if submission else None
             if source is not None and row.gpu_seconds > 0:
-                found[kind_of(source)].append(row.gpu_seconds)
+                second = (row.second or {}).get("gpu_seconds", 0.0)
+                found[kind_of(source)].append(row.gpu_seconds + second)
     return {kind: sum(times) / len(times) for kind, times in found.items() if len(times) >= LEAST_ROWS}
 
 

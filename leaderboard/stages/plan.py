@@ -10,6 +10,8 @@ from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import ResultFile, Row, Status
 
+from leaderboard.stages.confirm import needs_second
+
 ProblemKey = tuple[int, int]
 """Level and problem id."""
 
@@ -36,13 +38,15 @@ class Plan:
     """What to judge (kernels of one problem next to each other), what stays, and what cannot be judged.
 
     `kept` holds every earlier row of a kernel and problem that are still the same: good ones, and those
-    that a job of this plan will replace. `good` counts wanted kernels that need no job.
+    that a job of this plan will replace. `good` counts wanted kernels that need no job, `unconfirmed` names
+    those of them that are to be judged a second time.
     """
 
     jobs: tuple[Job, ...]
     kept: tuple[Row, ...]
     good: int
     missing_problems: tuple[str, ...]
+    unconfirmed: tuple[Job, ...] = ()
 
 
 def make_plan(
@@ -54,10 +58,12 @@ def make_plan(
     evaluator_sha256: str,
     selection: Selection,
     again: bool = False,
+    confirms: bool = True,
 ) -> Plan:
     """Subtract the rows that are still good from the wanted kernels; earlier files of `previous` win.
 
     `again` subtracts nothing. Without it only rows that are nobody's fault, `infra_error`, are not good.
+    `confirms`: a speedup that counts has to be found twice.
     """
     every = {
         key: Job(key=key, source=kernels[key], problem=problems[key.level, key.problem_id])
@@ -67,10 +73,12 @@ def make_plan(
     kept = _still_valid(every, previous, gpu=gpu, evaluator_sha256=evaluator_sha256)
     wanted = [job for job in every.values() if selection.wants(job.key)]
     jobs = tuple(job for job in wanted if again or not _is_good(kept.get(job.key), evaluator_sha256))
+    good = [job for job in wanted if job not in jobs]
     return Plan(
         jobs=jobs,
+        unconfirmed=tuple(job for job in good if confirms and needs_second(kept[job.key])),
         kept=tuple(kept[key] for key in sorted(kept)),
-        good=len(wanted) - len(jobs),
+        good=len(good),
         missing_problems=_describe_missing(kernels, problems, selection),
     )
 

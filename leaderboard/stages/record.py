@@ -225,6 +225,8 @@ def times_are_plausible(case: Case) -> Iterator[str]:
     for row in case.new_rows():
         if row.finished_at:
             yield from _odd_time(f"{row.key}: finished_at", row.finished_at, now)
+        if row.second is not None:
+            yield from _odd_time(f"{row.key}: second.finished_at", row.second["finished_at"], now)
 
 
 def _odd_time(name: str, text: str, now: datetime) -> Iterator[str]:

@@ -260,6 +260,11 @@ class RunnerProcess:
             self.channel.close()
         return self._ended
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether it was ended by us."""
+        return self._ended is not None
+
     def log_tail(self) -> str:
         """The end of what the process printed."""
         size = self._log.seek(0, os.SEEK_END)

@@ -58,12 +58,11 @@ class ModalEngine:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._progress: Progress = progress or _silent
-        self._max_usd = max_usd
-        self._clock = clock
+        self._meter = Meter(epoch.price_of("modal", epoch.GPU), max_usd, clock)
 
     def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Verdict]:
         """Judge every job; yields verdicts as containers answer. What stays unanswered is `infra_error`."""
-        meter = Meter(epoch.price_of("modal", epoch.GPU), self._max_usd, self._clock)
+        meter = self._meter  # one cap holds for all that the engine is asked for
         left = {job.key: job for job in jobs}
         faults: dict[KernelKey, Fault] = {}
         try:

@@ -159,9 +159,11 @@ def _check_types(verdict: Verdict) -> None:
         raise RefusedAnswerError(f"{row.key}: a figure must be a number")
     if not all(isinstance(text, str) for text in texts):
         raise RefusedAnswerError(f"{row.key}: a text must be a string")
-    for name in ("evidence", "rounds", "elsewhere"):
+    for name in ("evidence", "rounds", "elsewhere", "checks"):
         if not isinstance(getattr(row, name), dict | None):
             raise RefusedAnswerError(f"{row.key}: {name} must be an object")
+    if row.second is not None:
+        raise RefusedAnswerError(f"{row.key}: second is not a container's to say")
 
 
 def _texts(environment: Environment) -> list[object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -96,17 +96,32 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
         trials.panel_trial(hearing, "upstream")
         deck.see("upstream")
     found = _measured(hearing, deck) if settings.measure else None
+    checks = _checks(deck, names)
     for distribution in [name for name in names if name not in deck.seen]:
         if hearing.is_slow and hearing.calls >= stopping.MAX_SLOW_CALLS:
             break
         trials.panel_trial(hearing, distribution)
+        checks["panel_passed"] += 1
     hearing.mark("panel")
     values: dict[str, Any] = _verdict(hearing, found) if found else {"status": Status.CORRECT}
-    if values["status"] is Status.CORRECT and "elsewhere" not in off and not hearing.is_slow:
+    values["checks"] = checks
+    is_to_look = "elsewhere" not in off and not hearing.is_slow and not hearing.process.is_ended
+    if values["status"] is Status.CORRECT and is_to_look:
         label, values["elsewhere"] = elsewhere.look(hearing)
         hearing.labels += [label] if label else []
         hearing.mark("elsewhere")
     return values
+
+
+def _checks(deck: Deck, names: Sequence[str]) -> dict[str, Any]:
+    """What a row says of its inputs once they were timed: kinds that were tried, what calls were dealt."""
+    usual = deck.dealt["upstream"] + deck.dealt["plain"]
+    return {
+        "panel_passed": len(deck.seen & set(names)),
+        "panel_asked": len(names),
+        "looks_are_relative": "plain" not in deck.dealt,
+        "sharp_share": round(1 - usual / deck.dealt.total(), 4) if deck.dealt else 0.0,
+    }
 
 
 def _shares(stand: Stand) -> dict[str, float]:

@@ -87,7 +87,10 @@ class Row:
     `runtime_ms` and `reference_ms` are milliseconds a call, measured in interleaved batches;
     `speedup` is reference over candidate. A timing without a correct status cannot be built. All of these
     figures follow from `rounds`, as `timing.measurement` writes them; rows from before there was it lack it.
-    `elsewhere` says how a correct kernel did on inputs of other shapes and strides: each to what came of it.
+    Where a speedup counts, `second` is what another evaluation gave: when, at what cost, and its rounds; the
+    figures are then those of the slower one. `elsewhere` says how a correct kernel did on inputs of other
+    shapes and strides: each to what came of it. `checks`: so many kinds of inputs of the panel were tried,
+    and what share of the timed calls had inputs that tell shortcuts.
     """
 
     key: KernelKey
@@ -106,10 +109,12 @@ class Row:
     second_clock_ms: float | None = None
     clock_disagreement: float | None = None
     rounds: Mapping[str, Any] | None = None
+    second: Mapping[str, Any] | None = None
     labels: tuple[str, ...] = ()
     failure: Failure | None = None
     evidence: Mapping[str, Any] | None = None
     elsewhere: Mapping[str, str] | None = None
+    checks: Mapping[str, Any] | None = None
     gpu_seconds: float = 0.0
     cpu_seconds: float = 0.0
     peak_memory_gb: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 
 import torch
 
@@ -18,6 +19,14 @@ _LEAST_MS = 1e-6
 _SMALL_BYTES = 1 << 20
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alone:
+    """Milliseconds of the reference alone: a call in each batch, and the most that a batch took besides."""
+
+    call_ms: list[float]
+    overhead_ms: float
 
 
 def run_batch(
@@ -72,12 +81,15 @@ def _empty_cache() -> torch.Tensor:
     return torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_()
 
 
-def measure_alone(stand: Stand, times: int = 3) -> list[float]:
-    """Milliseconds a call of the reference takes while no candidate is at work; the first batch warms up."""
+def measure_alone(stand: Stand, times: int = 3) -> Alone:
+    """See what the reference takes while no candidate is at work; the first batch warms up."""
     stand.core.choose()
     order = list(range(stand.calls))
-    runs = [run_batch(stand, stand.reference, order, 0, REFERENCE_TIMEOUT_S)[1] for _ in range(times)]
-    return [milliseconds / stand.calls for milliseconds in runs[1:]]
+    runs = [run_batch(stand, stand.reference, order, 0, REFERENCE_TIMEOUT_S) for _ in range(times)][1:]
+    return Alone(
+        call_ms=[own_ms / stand.calls for _, own_ms in runs],
+        overhead_ms=max(wall_ms - own_ms for wall_ms, own_ms in runs),
+    )
 
 
 def deliver(stand: Stand, side: Side, indices: list[int], left_s: float) -> float:
@@ -108,10 +120,10 @@ def deliver_undisturbed(stand: Stand, indices: list[int]) -> float | None:
     return None
 
 
-def measure_anew(stand: Stand) -> float:
-    """Milliseconds a call of the reference takes with its memory taken anew."""
+def measure_anew(stand: Stand) -> Alone:
+    """See what the reference takes with its memory taken anew."""
     place_memory(stand, stand.reference, stand.calls, REFERENCE_TIMEOUT_S)
-    return measure_alone(stand, 2)[0]
+    return measure_alone(stand, 2)
 
 
 def run_timed(

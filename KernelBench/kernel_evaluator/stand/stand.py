@@ -67,6 +67,7 @@ class Stand:
         self.core = LaunchCore(settings.device, self.reference)
         self.rounding = Rounding(self, compare.TOLERANCES[settings.precision])
         self.calls, self.alone_ms, self._needs_bytes = 1, 0.0, 0.0
+        self.overheads_ms = 0.0, 0.0
         self._mute: set[str] = set()
         self._buffers = Buffers(self.reference, settings.device, fallback=fallback)
         try:
@@ -147,6 +148,10 @@ class Stand:
     def note_pace(self, alone_ms: float) -> None:
         """Note how many milliseconds a call of the reference takes alone."""
         self.alone_ms = alone_ms
+
+    def note_overheads(self, one_ms: float, all_ms: float) -> None:
+        """Note what a batch of one call, and one of all, takes besides while the reference is alone."""
+        self.overheads_ms = one_ms, all_ms
 
     def fill_deal(self) -> None:
         """Have as many input sets as fill a deal at the reference's pace."""

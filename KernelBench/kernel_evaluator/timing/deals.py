@@ -51,7 +51,8 @@ LOOKED_AT = 0.5
 MUCH_FASTER = 2
 """A candidate so many times as fast as the reference gets more calls a deal: few would say little of it."""
 
-TIMES_ALONE = 8
+TIMES_ALONE, TIMES_SLOW_ALONE = 8, 3
+"""So often the reference is timed alone once more where it was slow; less often where a deal is one call."""
 LEAST_SHARED = 4
 """In deals of fewer calls one cannot do the work of many."""
 
@@ -102,7 +103,7 @@ def measure(
     worked_s = sum(r.reference_ms * r.calls for r in found.rounds) / 1e3
     paused_s, ran_s = side.process.paused_s - paused_s, side.process.ran_paused_s - ran_s
     found.paused_ms = pairing.noted(1e3 * paused_s), pairing.noted(1e3 * ran_s)
-    found.waited_share = waited_s / max(worked_s, 1e-9)
+    found.waited_share = pairing.noted(max(0.0, waited_s) / max(worked_s, 1e-9))
     if found.calls >= LEAST_SHARED:
         found.single_ms = _time_single(stand, side, found.calls, left_s)
     suspicions.judge_all(found, stand.device.kind)
@@ -110,17 +111,22 @@ def measure(
 
 
 def hold_against_alone(stand: Stand, side: Side, found: Measurement) -> None:
-    """Hold the reference's times beside the candidate against those that it takes alone.
+    """Hold what the reference takes beside the candidate, and what surrounds its calls, against both alone.
 
     What looks slow is measured again, since the machine itself may have slowed or the reference's memory lie
     badly. The candidate's process is ended for that: to stop it does not stop what it left on the device.
     """
+    one_ms, all_ms = stand.overheads_ms
     found.alone_ms = pairing.noted(stand.alone_ms)
-    if suspicions.is_slowed(found, stand.device.kind):
+    found.alone_overheads_ms = pairing.noted(one_ms), pairing.noted(all_ms)
+    if suspicions.is_slowed(found, stand.device.kind) or found.is_bounded:
         side.process.end()
         if found.calls < stand.calls:
             _refill(stand, ["upstream"] * stand.calls)
-        found.alone_ms = pairing.noted(max(measure_anew(stand) for _ in range(TIMES_ALONE)))
+        anew = [measure_anew(stand) for _ in range(TIMES_ALONE if stand.calls > 1 else TIMES_SLOW_ALONE)]
+        found.alone_ms = pairing.noted(max(ms for each in anew for ms in each.call_ms))
+        grown = max(1.0, *(each.overhead_ms / max(all_ms, 1e-3) for each in anew))
+        found.alone_overheads_ms = pairing.noted(grown * one_ms), pairing.noted(grown * all_ms)
     suspicions.judge_all(found, stand.device.kind)
 
 
@@ -208,7 +214,7 @@ def _deal(
         secret_draws.shuffle(found.order)
     pair = [stand.reference if is_trusted else side for is_trusted in found.order]
     found.order.reverse()
-    looks = sum(r.look is not None for r in placement.well_placed(found.rounds)) if found.rounds else 0
+    looks = sum(r.look is not None for r in found.rounds)
     sees_all = bool(deck.unseen) or len(parts) == 1 or looks < pairing.MIN_ROUNDS
     looked_at = [sees_all or secret_draws.happens(LOOKED_AT) for _ in parts]
     names = [""] * found.calls

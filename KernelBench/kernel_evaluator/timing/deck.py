@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from kernel_evaluator import secret_draws
@@ -17,6 +18,7 @@ class Deck:
         self._shares = dict(shares)
         equal = max(shares.values(), default=0.0)
         self.seen: set[str] = set()
+        self.dealt: Counter[str] = Counter()
         self._told = {name for name, share in shares.items() if share == equal}
 
     @property
@@ -29,6 +31,7 @@ class Deck:
         names = secret_draws.weighed(self._shares, calls)
         if self.unseen:
             names[secret_draws.one(range(calls))] = secret_draws.one(sorted(self.unseen))
+        self.dealt.update(names)
         return names
 
     def see(self, name: str) -> None:

@@ -6,6 +6,7 @@ does not. Pure arithmetic: no clock, no device.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,12 @@ UNLIKE_SHARE = 0.002
 """By so much two processes that run the same code may differ all along, which no scatter of rounds shows."""
 
 
+OVERHEAD_TIMES, OVERHEAD_MS = 3.0, 0.5
+"""A batch may take so many times what it took besides its calls while the reference was alone, and more.
+
+Who slows what surrounds the reference's calls would else have it subtracted from its own time.
+"""
+
 BUSY_SHARE = 0.05
 """On a calm machine the reference waits for a processor for less than a hundredth of its time."""
 
@@ -30,13 +37,14 @@ class Measurement:
 
     `single_ms`: a call alone, the candidate's by the oracle's clock and the reference's by its own.
     `paused_ms`: how long the candidate was stopped, and what it used of processors meanwhile.
-    `alone_ms`: a call of the reference while no candidate was at work. A row carries these and the rounds:
+    `alone_ms`: a call of the reference while no candidate was at work. `alone_overheads_ms`: what a batch of
+    one call, and of all the reference's calls, took besides then. `waited_share`: for such a share of its
+    time the reference could run and got no processor. A row carries these and the rounds:
     all figures and suspicions follow from them. `suspicion` names what a person should look at.
 
     While it is made: `placings` counts how often memory was taken anew; a doubt asks for `rounds_wanted`;
     `is_tight` where the interval was narrow after the last deal; `order`: who goes first in a deal, the
     reference or not. `believes`: the candidate's word counts whatever the oracle's clock says, for a test.
-    `waited_share`: for such a share of its time the reference could run and got no processor.
     """
 
     calls: int
@@ -44,6 +52,7 @@ class Measurement:
     rounds: list[pairing.Round] = field(default_factory=list)
     single_ms: tuple[float, float] | None = None
     alone_ms: float | None = None
+    alone_overheads_ms: tuple[float, float] | None = None
     paused_ms: tuple[float, float] | None = None
     deals: int = 0
     placings: int = 0
@@ -58,13 +67,13 @@ class Measurement:
 
     @property
     def counted(self) -> list[pairing.Round]:
-        """The rounds that count: those in which memory lay well, where that matters."""
-        return placement.at_best(self.rounds)
+        """The rounds as they count: all of them, beside a reference whose memory lies well."""
+        return placement.reference_at_best(self.rounds)
 
     @property
     def claimed_ms(self) -> float:
         """The candidate's milliseconds a call by its own clock."""
-        return statistics.median(r.candidate_ms for r in self.counted)
+        return statistics.median(r.candidate_ms for r in self.rounds)
 
     @property
     def reference_ms(self) -> float:
@@ -74,12 +83,18 @@ class Measurement:
     @property
     def oracle_ms(self) -> float:
         """The candidate's milliseconds a call by the oracle's clock."""
-        return max(pairing.oracle_ms(self.counted), 1e-6)
+        return max(pairing.oracle_ms(self.rounds, self._most_overhead_ms), 1e-6)
 
     @property
     def is_stretched(self) -> bool:
         """Whether the oracle's clock does not bear out the candidate's, and its times count for more."""
         return self._correction() != 1.0
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether overheads were beyond what they may be, so that the oracle's clock says more."""
+        free_ms = max(pairing.oracle_ms(self.rounds), 1e-6)
+        return self.oracle_ms > (1 + BORNE_OUT_SHARE) * free_ms + BORNE_OUT_MS / self.calls
 
     @property
     def is_busy(self) -> bool:
@@ -125,20 +140,43 @@ class Measurement:
             said["paused_ms"] = list(self.paused_ms)
         if self.alone_ms is not None:
             said["alone_ms"] = self.alone_ms
+        if self.waited_share:
+            said["waited_share"] = self.waited_share
+        if self.alone_overheads_ms:
+            said["alone_overheads_ms"] = list(self.alone_overheads_ms)
         return said
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Measurement:
         """Read what a row carries; raise ValueError, KeyError or TypeError where it is no measurement."""
         single_ms, paused_ms = said.get("single_ms"), said.get("paused_ms")
+        overheads_ms = said.get("alone_overheads_ms")
         return cls(
             calls=said["calls_a_deal"],
             reference_calls=said["reference_calls_a_deal"],
             rounds=pairing.from_columns(said),
             single_ms=(single_ms[0], single_ms[1]) if single_ms else None,
             alone_ms=said.get("alone_ms"),
+            waited_share=said.get("waited_share", 0.0),
+            alone_overheads_ms=(overheads_ms[0], overheads_ms[1]) if overheads_ms else None,
             paused_ms=(paused_ms[0], paused_ms[1]) if paused_ms else None,
         )
+
+    def overhead_alone_ms(self, calls: int) -> float:
+        """What a batch of so many calls took besides them while no candidate was there; infinite if unknown.
+
+        Between one call and all of the reference's it grows by the same for each, for writing inputs.
+        """
+        if not self.alone_overheads_ms:
+            return math.inf
+        one_ms, all_ms = self.alone_overheads_ms
+        each_ms = (all_ms - one_ms) / max(self.reference_calls - 1, 1)
+        return one_ms + max(each_ms, one_ms if self.reference_calls == 1 else 0.0) * (calls - 1)
+
+    def _most_overhead_ms(self, calls: int) -> float:
+        if self.is_busy:
+            return math.inf
+        return OVERHEAD_TIMES * self.overhead_alone_ms(calls) + OVERHEAD_MS
 
     def _correction(self) -> float:
         """By how much to stretch the candidate's times; 0 where its clock said nothing at all."""

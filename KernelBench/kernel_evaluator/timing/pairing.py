@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -129,15 +129,20 @@ def speedup(rounds: Sequence[Round]) -> tuple[float, tuple[float, float]]:
     return statistics.median(ratios), median_interval(ratios)
 
 
-def oracle_ms(rounds: Sequence[Round]) -> float:
+def oracle_ms(rounds: Sequence[Round], most: Callable[[int], float] = lambda calls: math.inf) -> float:
     """The candidate's milliseconds a call by the oracle's clock.
 
     The overhead is the reference's in the same round, whose own clock is trusted and whose inputs came from
-    the same places; the median, in which rounds that either side began weigh the same.
+    the same places; the median, in which rounds that either side began weigh the same. No overhead is more
+    than `most` says for a batch of so many calls.
     """
     count = Counter(r.reference_first for r in rounds)
     found = sorted(
-        (r.candidate_wall_ms - _overhead_ms(r, rounds), 1 / count[r.reference_first]) for r in rounds
+        (
+            r.candidate_wall_ms - min(_overhead_ms(r, rounds), most(r.calls) / r.calls),
+            1 / count[r.reference_first],
+        )
+        for r in rounds
     )
     left = sum(weight for _, weight in found) / 2
     for at, (milliseconds, weight) in enumerate(found):

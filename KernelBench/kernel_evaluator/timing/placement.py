@@ -1,6 +1,7 @@
-"""Which rounds of a measurement count where the place of memory decides how fast a kernel runs.
+"""Where the place of memory shows in how fast a side runs: more places are seen, and the reference's best.
 
-Pure functions over rounds; no clock, no device.
+Which of a candidate's rounds count never hangs on it: it could be fast where it likes. Pure functions over
+rounds; no clock, no device.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from kernel_evaluator.timing.pairing import MIN_ROUNDS, Round
+from kernel_evaluator.timing.pairing import Round
 
 APART_SHARE = 0.015
 """Two placings are apart by more than this share, beyond what rounds scatter by within one."""
@@ -35,32 +36,25 @@ STRAYS = 8
 """Of so many placings one may stray to either side: a core that was slow for a while is no place."""
 
 
-def at_best(rounds: Sequence[Round]) -> list[Round]:
-    """The rounds that count, with the reference's times as they are where its memory lies well.
+def reference_at_best(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds, with the reference's times as they are where its memory lies well, if that matters.
 
-    Where large blocks lie gives some kernels two speeds, for as long as they lie there. Where the ratio shows
-    that, rounds count in which the candidate's memory lay well; all do where too few of those were looked at.
+    No luck of the reference's makes a candidate faster. Where the ratio does not differ by places, or the
+    reference alone does not, nothing changes.
     """
-    counted = well_placed(rounds)
-    if not _lie_apart(rounds) or lack_looks(counted, rounds):
-        return list(rounds)
-    levels = _levels(rounds, _reference_ms)
-    well = _well(levels, _leeway(rounds, _reference_ms))
-    best = statistics.median(levels[placing] for placing in well)
-    share = {placing: 1.0 if placing in well else best / level for placing, level in levels.items()}
-    everywhere = statistics.median(r.reference_ms * share[r.placing] for r in rounds)
-    where_counted = statistics.median(r.reference_ms * share[r.placing] for r in counted)
-    most = min(1.0, everywhere / where_counted)  # a candidate must not choose where the reference was slow
-    return [replace(r, reference_ms=r.reference_ms * share[r.placing] * most) for r in counted]
+    levels, leeway = _levels(rounds, _reference_ms), _leeway(rounds, _reference_ms)
+    ours = _own_ms(rounds)
 
+    def ratio(r: Round) -> float:
+        return r.reference_ms / ours(r)
 
-def well_placed(rounds: Sequence[Round]) -> list[Round]:
-    """The rounds in which the candidate's memory lay well, whether they were looked at or not."""
-    if not _lie_apart(rounds):
+    ratios, of_ratios = _levels(rounds, ratio), _leeway(rounds, ratio)
+    if not (_are_apart(levels, leeway) and _are_apart(ratios, min(of_ratios, BLURRED_TIMES * leeway))):
         return list(rounds)
-    ours = _candidate_ms(rounds)
-    well = _well(_levels(rounds, ours), max(_leeway(rounds, ours), _leeway(rounds, _reference_ms)))
-    return [r for r in rounds if r.placing in well]
+    most = _near(sorted(levels.values())[_strays(levels)], leeway)
+    best = statistics.median(level for level in levels.values() if level <= most)
+    shares = {placing: 1.0 if level <= most else best / level for placing, level in levels.items()}
+    return [replace(r, reference_ms=r.reference_ms * shares[r.placing]) for r in rounds]
 
 
 def shows(rounds: Sequence[Round]) -> bool:
@@ -70,31 +64,6 @@ def shows(rounds: Sequence[Round]) -> bool:
         if max(levels) > _near(min(levels), _leeway(rounds, side)):
             return True
     return False
-
-
-def lack_looks(counted: Sequence[Round], rounds: Sequence[Round]) -> bool:
-    """Whether rounds were left out, and those left were not looked at often enough to stand alone."""
-    return len(counted) < len(rounds) and sum(r.look is not None for r in counted) < MIN_ROUNDS
-
-
-def _lie_apart(rounds: Sequence[Round]) -> bool:
-    """Whether the ratio changes with the placings, far beyond what it scatters within one.
-
-    Its scatter counts as far as the reference's own bears it out: the candidate's times are its word.
-    """
-    ours = _candidate_ms(rounds)
-
-    def ratio(r: Round) -> float:
-        return r.reference_ms / ours(r)
-
-    leeway = min(_leeway(rounds, ratio), BLURRED_TIMES * _leeway(rounds, _reference_ms))
-    return _are_apart(_levels(rounds, ratio), leeway)
-
-
-def _are_apart(levels: Mapping[int, float], leeway: float) -> bool:
-    """Whether levels differ by more than the leeway, and not only those of a few that may be strays."""
-    ordered = sorted(levels.values())
-    return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], leeway)
 
 
 def _by_placing(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, list[float]]:
@@ -131,10 +100,10 @@ def _scatter(placings: Collection[list[float]]) -> float:
     return sorted(apart)[math.ceil(SCATTER_OF * len(apart)) - 1] if apart else math.inf
 
 
-def _well(levels: Mapping[int, float], leeway: float) -> set[int]:
-    """The placings whose level is near the least that is no stray."""
-    most = _near(sorted(levels.values())[_strays(levels)], leeway)
-    return {placing for placing, level in levels.items() if level <= most}
+def _are_apart(levels: Mapping[int, float], leeway: float) -> bool:
+    """Whether levels differ by more than the leeway, and not only those of a few that may be strays."""
+    ordered = sorted(levels.values())
+    return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], leeway)
 
 
 def _strays(levels: Mapping[int, float]) -> int:
@@ -155,17 +124,6 @@ def _own_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
     if min(r.candidate_ms for r in rounds) <= 0:
         return _oracle_ms
     return lambda r: r.candidate_ms
-
-
-def _candidate_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
-    """The candidate's milliseconds by its own clock, and what the oracle's is unusually beyond it there.
-
-    So claims cannot say where its memory lies.
-    """
-    own = _own_ms(rounds)
-    beyond = _levels(rounds, lambda r: _oracle_ms(r) - own(r))
-    usual = statistics.median(beyond.values())
-    return lambda r: own(r) + max(0.0, beyond[r.placing] - usual)
 
 
 def _oracle_ms(r: Round) -> float:

@@ -5,8 +5,6 @@ Pure arithmetic over a measurement; no clock, no device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kernel_evaluator.timing import pairing, placement
 from kernel_evaluator.timing.measurement import Measurement
 
@@ -53,7 +51,7 @@ def is_enough(device: str, found: Measurement, *, has_unseen: bool, spent_s: flo
     budget_s = BUDGET_S[device]
     if found.deals < MIN_DEALS or len(found.rounds) < pairing.MIN_ROUNDS:
         return False
-    is_place_open = _place_is_open(found.rounds, found.placings)
+    is_place_open = found.placings < MANY_PLACINGS and placement.shows(found.rounds)
     times = OPEN_TIMES if is_place_open or found.is_stretched else 1
     patience_s = times * PATIENCE_S[device]
     is_late = left_s < OUT_OF_TIME_S or spent_s > patience_s
@@ -87,10 +85,3 @@ def half_width(found: Measurement, is_late: bool) -> float:
     if ratio < SLOWER:
         return SLOWER_HALF_WIDTH
     return LOOSE_HALF_WIDTH if is_late else HALF_WIDTH
-
-
-def _place_is_open(rounds: Sequence[pairing.Round], placings: int) -> bool:
-    """Whether the place of memory decides, and more must be seen of it."""
-    if placings < MANY_PLACINGS and placement.shows(rounds):
-        return True
-    return placement.lack_looks(placement.well_placed(rounds), rounds)

@@ -17,7 +17,8 @@ CLOCK_SHARE = {"cuda": 0.05, "cpu": 0.3}
 CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
 """How much less than the oracle's a claim may be before a person should look; a CPU is shared with others."""
 
-SLOWED_SHARE = 0.25
+SLOWED_SHARE, SLOWED_MS = {"cuda": 0.25, "cpu": 0.5}, {"cuda": 0.02, "cpu": 0.1}
+"""By this share, and so much more, a call of the reference may be slower beside a candidate than alone."""
 DEFERRED_MS, LATE_MS = 0.05, 0.15
 """Put off unseen may be: so much of a call, where it is done when asked for, and so much of a whole batch."""
 SOONER_MS = 0.1
@@ -59,7 +60,7 @@ def charge_deferred(found: Measurement, device: str) -> None:
     large all the same, be it that few looks were late, or most and that may be chance, a person should look:
     by stalling a kernel can see to it that there are few looks, and chance goes far.
     """
-    looks = [(r, r.look) for r in found.counted if r.look]
+    looks = [(r, r.look) for r in found.rounds if r.look]
     if len(looks) < pairing.MIN_ROUNDS:
         return
     as_a_whole = [(_latest_ms(look) - LATE_MS) / r.calls for r, look in looks]
@@ -93,7 +94,7 @@ def _more_than_claimed_ms(found: Measurement, late: list[float]) -> float:
 
     Beside the reference, whose speed may differ from round to round.
     """
-    counted = found.counted
+    counted = found.rounds
     claimed = statistics.median(r.candidate_ms / r.reference_ms for r in counted)
     looked_at = [r for r in counted if r.look]
     charged = statistics.median(
@@ -160,10 +161,10 @@ def judge_reference(found: Measurement, device: str) -> None:
 
 
 def is_slowed(found: Measurement, device: str) -> bool:
-    """Whether the reference was slower beside the candidate than alone; on a GPU, where that is known."""
-    if device != "cuda" or found.alone_ms is None:
+    """Whether the reference was slower beside the candidate than alone; on a CPU where others are calm."""
+    if found.alone_ms is None or (device == "cpu" and found.is_busy):
         return False
-    return _beside_ms(found) > (1 + SLOWED_SHARE) * found.alone_ms + CLOCK_MS[device]
+    return _beside_ms(found) > (1 + SLOWED_SHARE[device]) * found.alone_ms + SLOWED_MS[device]
 
 
 def _beside_ms(found: Measurement) -> float:
@@ -187,7 +188,7 @@ def judge_clocks(found: Measurement, device: str) -> None:
     Else a kernel could work where looks are certain and put work off elsewhere, with the same claim.
     """
     oracle, claim = found.oracle_ms, found.claimed_ms
-    beyond = max(oracle - claim, _beyond_claims_ms([r for r in found.counted if r.look]))
+    beyond = max(oracle - claim, _beyond_claims_ms([r for r in found.rounds if r.look]))
     if beyond > max(CLOCK_SHARE[device] * oracle, CLOCK_MS[device]):
         message = f"the oracle's clock says {claim + beyond:.5f} ms a call, the process says {claim:.5f} ms"
         found.suspicion = ("ClocksDisagree", message)
