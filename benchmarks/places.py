@@ -1,13 +1,15 @@
-"""How much of an output could a kernel that knows where leave as it is? For every problem of the rank.
+"""How much of an output could a kernel that knows where leave as it is? For every problem.
 
-    python benchmarks/places.py                  at reduced sizes on the CPU
-    python benchmarks/places.py --device cuda    at full size
-    python benchmarks/places.py --write          the same, into benchmarks/results/places-<device>.json
+    python benchmarks/places.py                             at reduced sizes on the CPU
+    python benchmarks/places.py --sizes full --only 3_48    where a problem is decided at full size alone
+    python benchmarks/places.py --sizes full --device cuda
+    python benchmarks/places.py --write                     the same, into KernelBench/places.json
 
-An element is replaceable on a draw where zero, a constant or an earlier output is within its tolerance there. By
-chance a few always are; a kernel gains by it only where it knows which. So a place counts where it is replaceable
-on two independent draws. Inputs and weights are those that are timed, elements that are zero or replaced
-exactly are the problem's doing. Exit status: 1 if on some problem more than a hundredth of all places count.
+An element is replaceable on a draw where zero, a constant or an earlier output is within its tolerance there.
+By chance a few always are; a kernel gains by it only where it knows which. So a place counts where it is
+replaceable on two independent draws. Weights are those that are timed, inputs those that decide: of the timed
+calls nearly all. Elements that are zero or replaced exactly are the problem's doing. Problems on which more
+than a hundredth of all places count are not ranked: `leaderboard/stages/boards.py` reads the file.
 """
 
 from __future__ import annotations
@@ -28,44 +30,53 @@ from kernel_evaluator.numerics import compare  # noqa: E402
 from kernel_evaluator.problems import deciding  # noqa: E402
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.proofs.examination import Examination  # noqa: E402
-from leaderboard.stages.boards import read_ranked  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
+from leaderboard.files import store  # noqa: E402
+from leaderboard.stages.boards import PLACES, read_deals  # noqa: E402
+
 SEEDS = (404, 505)
-MOST = 0.01
 ELEMENTS = 1 << 17
 Masks = dict[str, tuple[torch.Tensor, torch.Tensor]]
 """By what replaces an output: where it is within tolerance, and where it could be told from the output."""
 
 
-def main() -> int:
+def main() -> None:
     """Measure, print the ten largest, and write where asked to."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--sizes", choices=["reduced", "full"], default="reduced")
+    parser.add_argument("--only", nargs="*", default=sorted(read_deals()), help="problems, as 2_42")
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args()
     found = {}
-    for key in tqdm(sorted(read_ranked(), key=lambda key: [*map(int, key.split("_"))])):
+    for key in tqdm(chosen.only):
         problem = ProblemSet().load(*map(int, key.split("_")))
-        problem = problem.reduced(read_sizes()) if chosen.device == "cpu" else problem
-        found[key] = measured(problem, chosen.device)
-    largest = sorted(found, key=lambda key: -found[key]["two_draws"])
-    print(f"{len(found)} problems; replaceable by chance on one draw, and on two:")
-    for key in largest[:10]:
+        seen = measured(problem if chosen.sizes == "full" else problem.reduced(read_sizes()), chosen.device)
+        if seen is not None:
+            found[key] = {"sizes": chosen.sizes, "device": chosen.device, **seen}
+    print(f"{len(found)} problems are decided; replaceable by chance on one draw, and on two:")
+    for key in sorted(found, key=lambda key: -found[key]["two_draws"])[:10]:
         print(f"  {key}: {found[key]['one_draw']:.2%}, {found[key]['two_draws']:.3%} ({found[key]['where']})")
     if chosen.write:
-        path = ROOT / f"benchmarks/results/places-{chosen.device.upper()}.json"
-        path.write_text(json.dumps({"problems": found}, indent=1) + "\n", "utf-8")
-    return int(any(seen["two_draws"] > MOST for seen in found.values()))
+        known = json.loads(PLACES.read_text("utf-8"))["problems"] if PLACES.is_file() else {}
+        problems = sorted((known | found).items(), key=lambda item: [*map(int, item[0].split("_"))])
+        lines = ",\n".join(f'  "{key}": {json.dumps(seen)}' for key, seen in problems)
+        store.write_atomically(PLACES, f'{{\n "problems": {{\n{lines}\n }}\n}}\n')
 
 
-def measured(problem: Problem, device: str) -> dict[str, Any]:
-    """The largest shares over the timed distributions of one problem, and what and where the second is."""
+def measured(problem: Problem, device: str) -> dict[str, Any] | None:
+    """The largest shares over the deciding distributions of a problem, and what and where the second is.
+
+    None where nothing decides the problem in this size.
+    """
     exam = Examination(problem, device, "fp32")
     deal = deciding.deal_for(problem, exam.source.distributions())
+    if deal.undecided:
+        return None
     exam.model = exam.build(deal.variant)
     one, two, where = 0.0, 0.0, ""
-    for distribution in deal.shares:
+    for distribution in (name for name, of in deal.shares.items() if of == max(deal.shares.values())):
         draws = [list(masks_of(exam, distribution, seed)) for seed in SEEDS]
         for first, second in zip(*draws, strict=True):
             for name in first:
@@ -77,7 +88,7 @@ def measured(problem: Problem, device: str) -> dict[str, Any]:
 
 
 def masks_of(exam: Examination, distribution: str, seed: int) -> Iterator[Masks]:
-    """For each output of one draw; one of which rounding says nothing is given as replaceable."""
+    """For each output of one draw; one of which rounding says nothing is replaceable everywhere."""
     inputs = exam.draw(seed, distribution)
     expected = exam.run(inputs, seed)
     earlier = exam.run(exam.draw(seed + 1, distribution), seed + 1)
@@ -108,4 +119,4 @@ def share(within: torch.Tensor, told: torch.Tensor) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -15,6 +15,9 @@ from leaderboard.stages.aggregate import aggregate
 from leaderboard.stages.standings import Board
 
 CERTIFICATES = PROBLEM_SET / "certificates.json"
+PLACES = PROBLEM_SET / "places.json"
+MOST_PLACES = 0.01
+"""So much of an output may be replaced by zero, a constant or an earlier output on two draws alike."""
 
 
 def load_boards(
@@ -39,12 +42,14 @@ def read_ranked(path: Path = CERTIFICATES) -> frozenset[str]:
 def _certified(path: Path) -> Mapping[str, Mapping[str, object]]:
     """Read the certificates: a score depends on them, so their absence never stands for "all are ranked".
 
-    A problem is not ranked where a trivial answer satisfies it, nor where no inputs decide it at full size.
+    A problem is not ranked where a trivial answer satisfies it, nor where no inputs decide it at full size,
+    nor where a kernel may know places that it need not compute.
     """
     if not path.is_file():
         raise store.StoreError(f"{path} is missing: it says which problems are ranked; kbl doctor says more")
     problems: dict[str, Mapping[str, object]] = dict(store.read_strictly(path)["problems"])
-    for key, why in _undecided(path.with_name(SHARPNESS.name)).items():
+    known = _known_places(path.with_name(PLACES.name))
+    for key, why in (known | _undecided(path.with_name(SHARPNESS.name))).items():
         if problems.get(key, {"ranked": True})["ranked"]:
             problems[key] = {"ranked": False, "evidence": why}
     return problems
@@ -65,6 +70,15 @@ def _undecided(path: Path) -> dict[str, str]:
     found: Mapping[str, Mapping[str, object]] = read(path)["problems"].get("full", {})
     deals = {key: deal_of(entry) for key, entry in found.items() if "error" not in entry}
     return {key: deal.undecided for key, deal in deals.items() if deal.undecided}
+
+
+def _known_places(path: Path) -> dict[str, str]:
+    found = store.read_strictly(path)["problems"] if path.is_file() else {}
+    return {
+        key: f"{seen['two_draws']:.1%} of all places may be left as they are ({seen['where']} inputs)"
+        for key, seen in found.items()
+        if seen["two_draws"] > MOST_PLACES
+    }
 
 
 def read_submissions(folder: Path, entries: Iterable[str]) -> dict[str, Submission]:

@@ -361,3 +361,15 @@ def test_what_no_inputs_decide_at_full_size_does_not_count_and_says_why(tmp_path
     assert "nothing tells zeros" in found["1_1"] and "passes" in found["1_2"]
     sizes, deal = read_deals(tmp_path / "sharpness.json")["1_3"]
     assert (sizes, set(deal.shares)) == ("full", {"upstream", "mixed"})
+
+
+def test_what_may_be_left_as_it_is_at_known_places_does_not_count_and_says_where(tmp_path):
+    path = tmp_path / "certificates.json"
+    facts = {name: {"evidence": "none", "ranked": True} for name in ("1_1", "1_2")}
+    path.write_text(json.dumps({"problems": facts}))
+    shares = {"1_1": 0.025, "1_2": 0.009}
+    places = {name: {"two_draws": share, "where": "zero on mixed"} for name, share in shares.items()}
+    (tmp_path / "places.json").write_text(json.dumps({"problems": places}))
+    assert read_certificates(path) == {
+        "1_1": "2.5% of all places may be left as they are (zero on mixed inputs)"
+    }
