@@ -1,0 +1,87 @@
+"""A speedup that counts is looked for twice: the lower one stands, and an interruption loses nothing."""
+
+import json
+
+import pytest
+from fake_engine import GPU, FakeEngine
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.rows import Status
+
+from leaderboard.files import store, submission
+from leaderboard.stages.confirm import SECOND_TRIALS
+from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
+
+
+class Asked(FakeEngine):
+    """Notes for each time it is asked how many trials were wanted, and of which problems."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def run(self, jobs, settings):
+        self.asked.append((settings.trials, sorted(job.key.problem_id for job in jobs)))
+        yield from super().run(jobs, settings)
+
+
+def evaluation_of(folder, *firsts, **choices):
+    kernels = {
+        f"level_1_problem_{at}_sample_0": f"{first}\nclass ModelNew:\n    pass\n"
+        for at, first in enumerate(firsts, 1)
+    }
+    path = folder / "mine.json"
+    store.write_atomically(path, json.dumps({"metadata": {"display_name": "mine"}, "kernels": kernels}))
+    loaded = submission.load(path)
+    return Evaluation(
+        submission=loaded,
+        problems=load_problems(ProblemSet(), loaded.kernels, "full"),
+        settings=Settings(),
+        gpu=GPU.gpu,
+        work_root=folder / "work",
+        **choices,
+    )
+
+
+def judged(evaluation, engine, on_row=lambda row: None):
+    return {row.key.problem_id: row for row in evaluate(evaluation, engine, on_row).result.rows}
+
+
+def test_the_lower_of_both_counts_and_what_does_not_count_is_judged_once(tmp_path):
+    firsts = ("# speedup 3.0 2.0", "# speedup 2.0 3.0", "# speedup 0.9", "# status mismatch")
+    engine = Asked()
+    rows = judged(evaluation_of(tmp_path, *firsts), engine)
+    assert engine.asked == [(5, [1, 2, 3, 4]), (SECOND_TRIALS, [1, 2])]
+    assert [rows[at].speedup for at in (1, 2, 3)] == pytest.approx([2.0, 2.0, 0.9], rel=1e-3)
+    assert [rows[at].second is not None for at in (1, 2, 3, 4)] == [True, True, False, False]
+    assert (rows[1].gpu_seconds, rows[1].second["gpu_seconds"], rows[1].trials_passed) == (1.0, 1.0, 5)
+
+
+@pytest.mark.parametrize("ends", ["mismatch", "quarantined", "infra_error"])
+def test_what_is_found_the_second_time_is_the_verdict(tmp_path, ends):
+    row = judged(evaluation_of(tmp_path, f"# speedup 3.0 {ends}"), FakeEngine())[1]
+    assert (row.status, row.speedup, row.second) == (Status(ends), None, None)
+    assert row.failure.message.startswith("when it was judged a second time: ")
+    assert row.gpu_seconds == 2.0
+
+
+def test_an_interruption_between_both_is_continued_by_the_second_alone(tmp_path):
+    evaluation = evaluation_of(tmp_path, "# speedup 3.0", "# speedup 2.0", "# speedup 1.5")
+
+    def interrupt(row):
+        if row.second is not None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        judged(evaluation, FakeEngine(), interrupt)
+    left = evaluation.plan(evaluation.previous())
+    assert (left.jobs, left.good, len(left.unconfirmed)) == ((), 3, 2)
+    engine = Asked()
+    assert all(row.second for row in judged(evaluation, engine).values())
+    assert [(trials, len(problems)) for trials, problems in engine.asked] == [(SECOND_TRIALS, 2)]
+
+
+def test_whoever_does_not_publish_judges_once(tmp_path):
+    engine = Asked()
+    assert judged(evaluation_of(tmp_path, "# speedup 3.0", confirms=False), engine)[1].second is None
+    assert len(engine.asked) == 1
