@@ -15,6 +15,8 @@ from leaderboard.render.parts.lines import EntryLine
 from leaderboard.render.site import BoardView, Site, problem_title
 
 SIZE = (1200, 630)
+SHORT = 36
+"""Characters of a title that fit in the large size."""
 SITE_PICTURE = "pictures/site.png"
 _FONTS = (
     "DejaVuSans.ttf",
@@ -181,8 +183,9 @@ def _draw(sheet: _Sheet) -> bytes:
     picture = Image.new("L", SIZE, 0)
     draw = ImageDraw.Draw(picture)
     draw.rectangle((0, 0, 14, SIZE[1]), fill=_ACCENT)
+    title = numbers.plain(sheet.title, 50)
     for top, size, fill, text in (
-        (60, 54, _INK, numbers.plain(sheet.title, 36)),
+        (60, 54 if len(title) <= SHORT else 38, _INK, title),
         (134, 30, _GREY, numbers.plain(sheet.subtitle, 64)),
         (190, 112, _INK, sheet.headline),
         (330, 30, _GREY, numbers.plain(sheet.note, 64)),
