@@ -24,6 +24,8 @@ from leaderboard.resources import SITE
 
 PROBLEMS_A_TASK = 5
 ENTRIES_A_TASK = 10
+FEW = 8
+"""Fewer tasks than these are done here: what other processes would have to make anew costs more."""
 
 Sources = dict[str, bytes]
 """The code of kernels, compressed, by the digest of its source."""
@@ -150,7 +152,7 @@ def _spread(plan: _Plan, tasks: Sequence[tuple[Callable[..., Any], Any]]) -> Ite
     """Run tasks, in forked processes where that pays and works; merge what they wrote."""
     folder = plan.site.folder
     _building[:] = [plan]
-    for written, made in spread(_run, tasks, jobs=plan.site.data.config.jobs):
+    for written, made in spread(_run, tasks, jobs=plan.site.data.config.jobs if len(tasks) >= FEW else 1):
         folder.merge(written)
         yield made
     plan.site.folder = folder

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from kernel_evaluator.machine import figures
 from kernel_evaluator.records.rows import Status
 from markupsafe import Markup, escape
@@ -126,14 +126,14 @@ class Site:
         self.folder = folder
         self.boards = [BoardView(board, data.lines) for board in data.boards]
         self.remembered: dict[str, Any] = {}
-        """What page makers work out once, by board."""
+        """What page makers work out once."""
         self.problems = {f"{item.level}_{item.problem_id}": item for item in data.problems}
         if len({places.slug(view.name) for view in self.boards}) < len(self.boards):
             raise ValueError(
                 f"boards must differ in their addresses, got {[view.name for view in self.boards]}"
             )
         self.root = urlsplit(data.config.base_url).path  # the page not found is shown at any address
-        self.environment = _environment(templates)
+        self.environment = _environment(templates, data.config.memory)
         self.environment.globals.update(
             config=data.config,
             policy=POLICY,
@@ -175,9 +175,12 @@ def problem_title(name: str) -> str:
     return name.split("_", 1)[-1].replace("_", " ").strip() or name
 
 
-def _environment(templates: Path) -> Environment:
+def _environment(templates: Path, memory: Path | None) -> Environment:
+    if memory is not None:
+        memory.mkdir(parents=True, exist_ok=True)
     environment = Environment(
         loader=FileSystemLoader(templates),
+        bytecode_cache=FileSystemBytecodeCache(str(memory), "%s.compiled") if memory is not None else None,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -200,7 +200,7 @@ def _draw(sheet: _Sheet) -> bytes:
         draw.text((left, 508), unit, fill=_GREY, font=_font(24))
     picture.putpalette(_palette())  # text runs from paper to ink, two values are accent and rule
     stream = io.BytesIO()
-    picture.save(stream, "PNG", compress_level=9, bits=4)
+    picture.save(stream, "PNG", compress_level=6, bits=4)
     return stream.getvalue()
 
 

@@ -207,7 +207,15 @@ def _tone(over: float | None) -> str:
 
 
 def results(site: Site, view: BoardView, problem: str) -> Results:
-    """Collect what a board knows of a problem."""
+    """Collect what a board knows of a problem; worked out once."""
+    known = site.remembered.setdefault(f"results of {view.name}", {})
+    if problem not in known:
+        known[problem] = _results(site, view, problem)
+    found: Results = known[problem]
+    return found
+
+
+def _results(site: Site, view: BoardView, problem: str) -> Results:
     lines = view.by_problem.get(problem, [])
     measured = [line.reference_ms for line in lines if line.reference_ms]
     baseline = site.data.baselines.get(view.name, {}).get(problem)
