@@ -4,6 +4,7 @@ import { drawCurves, fromSlider, toSlider } from "./curve.js";
 import { entryData, fetchJson } from "./data.js";
 import { byId, debounce, el, root, svg } from "./dom.js";
 import * as format from "./format.js";
+import { plainly } from "./search.js";
 import * as state from "./state.js";
 
 const PAGE = 200;
@@ -20,6 +21,7 @@ let against = state.read("against", "eager");
 let againstPlace = {};
 let picked = state.read("pick").split(",").filter(Boolean).slice(0, MOST);
 
+const HITS = 5;
 const UNKNOWN = "not stated";
 const FIELDS = ["search", "kind", "language", "model"];
 
@@ -120,7 +122,18 @@ function remember() {
   });
 }
 
-function update() { remember(); draw(); }
+function update() { remember(); draw(); findProblems(); }
+
+// Problems that fit what is searched for, each with a link to its fastest kernel.
+async function findProblems() {
+  const words = plainly(byId("search").value).split(" ").filter(Boolean);
+  if (!words.length) { byId("problems").replaceChildren(); return; }
+  const { problems } = await fetchJson(`api/v1/boards/${section.dataset.slug}.problems.json`);
+  if (words.join(" ") !== plainly(byId("search").value)) return; // more was typed meanwhile
+  const named = Object.entries(problems).map(([id, item]) => [id, `${id.replace("_", "/")} ${item.title}`]);
+  const found = named.filter(([, text]) => words.every((word) => (/^\d\/\d+$/.test(word) ? text.startsWith(`${word} `) : plainly(text).includes(word)))).slice(0, HITS);
+  byId("problems").replaceChildren(...(found.length ? ["Problems: ", ...found.flatMap(([id, text]) => [el("a", { href: `${root}problems/${id}.html#code` }, text), " "])] : []));
+}
 
 function pick(id, on) {
   picked = on ? [...picked, id].slice(-MOST) : picked.filter((other) => other !== id);
@@ -250,6 +263,7 @@ async function start() {
   if (location.search) draw();
   else decorate();
   showPicked();
+  findProblems();
   if (picked.length) curves();
 }
 
