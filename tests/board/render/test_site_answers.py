@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,13 +44,18 @@ PAGES = (
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site of the recorded results, as the board publishes it."""
     out = tmp_path_factory.mktemp("answers") / "site"
     options = ["--out", str(out), "--base-url", "https://board.example/"]
     built = CliRunner().invoke(app, ["site", "build", *options])
     assert built.exit_code == 0, built.output
-    with sitehouse.served(out) as address:
+    return out
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> Iterator[str]:
+    with sitehouse.served(folder) as address:
         yield address
 
 
@@ -251,3 +258,26 @@ def test_what_others_show_of_the_board_is_there(site: str, page: Any) -> None:
 
 def test_the_cite_file_names_the_board() -> None:
     assert "KernelBench Leaderboard" in (Path(sitehouse.ROOT) / "CITATION.cff").read_text()
+
+
+def test_baselines_solve_no_problem_in_the_list_of_problems(folder: Path) -> None:
+    """The board's own data: what no entry solved is open, though eager PyTorch answers all of it."""
+    listed = re.findall(
+        r'data-level="(\d)" data-status="(\w+)"><th', (folder / "problems/index.html").read_text()
+    )
+    open_of = Counter(int(level) for level, status in listed if status.startswith("open"))
+
+    solved: set[tuple[int, int]] = set()
+    for path in (sitehouse.ROOT / "data/results/H200").glob("*.json"):
+        submission = json.loads((sitehouse.ROOT / "submissions" / path.name).read_text())
+        if not submission["metadata"].get("baseline"):
+            rows = json.loads(path.read_text())["rows"]
+            keys = [re.findall(r"\d+", row["key"]) for row in rows if row["status"] == "correct"]
+            solved |= {(int(level), int(problem)) for level, problem, sample in keys if sample == "0"}
+    totals = Counter(int(level) for level, _ in listed)
+    by_level = Counter(level for level, _ in solved)
+
+    assert {level: totals[level] - by_level[level] for level in totals} == {
+        level: open_of[level] for level in totals
+    }
+    assert open_of[1] > 0
