@@ -35,6 +35,7 @@ def test_every_row_is_there_and_counted() -> None:
     assert said is not None
     assert {"yes", "other", "unseen", "no"} == set(found)
     assert tuple(str(found[state]) for state in ("yes", "other", "unseen", "no")) == said.groups()
+    assert f"So {found['yes'] + found['other']} work." in PAGE
 
 
 def command_of(words: list[str]) -> tuple[Any, list[str]]:
