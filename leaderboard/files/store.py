@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,22 +104,47 @@ def environment_name(environment: Environment) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the file in one step, so that a reader or a crash never sees half of it."""
+    """Replace the file in one step, so that a reader or a crash never sees half of it.
+
+    What a killed writer left beside it is written over. Of several at once each writes, one after the other.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.new")
+    descriptor = -1
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        descriptor = _opened_alone(temporary)
+        os.ftruncate(descriptor, 0)
+        with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
+            os.fsync(descriptor)
+        os.fchmod(descriptor, 0o644)
         temporary.replace(path)
     except OSError as error:
         error.filename = str(path)  # a full disk names no file
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        if descriptor >= 0:
+            if _is_at(descriptor, temporary):
+                temporary.unlink()
+            os.close(descriptor)
+
+
+def _opened_alone(path: Path) -> int:
+    """Open a file to write, made where it is not there, as the only one who does; wait for others."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if _is_at(descriptor, path):
+            return descriptor
+        os.close(descriptor)  # whoever had it has renamed it
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
