@@ -38,3 +38,11 @@ def test_every_reference_is_correct_behind_every_wall():
     median = {walls: quartiles[1] for walls, quartiles in found["start_ms_quartiles"].items()}
     said = f"Raising them takes {median['all walls']:.0f} ms a process"
     assert said in (ROOT / "SECURITY.md").read_text("utf-8")
+
+
+def test_killed_commands_lost_nothing_and_left_nothing():
+    found = record("interruptions")
+    assert (found["killed"], found["wrong"]) == (200, 0)
+    assert {"SIGKILL", "SIGTERM", "SIGINT"} == {
+        name for kind in found["kinds"].values() for name in kind["signals"]
+    }
