@@ -7,7 +7,7 @@ import * as format from "./format.js";
 import { plainly } from "./search.js";
 import * as state from "./state.js";
 
-const PAGE = 200;
+const PAGE = 100;
 const MOST = 6;
 const section = document.querySelector("section.board");
 

@@ -16,7 +16,7 @@ from leaderboard.render.parts.lines import EntryLine, is_scored
 from leaderboard.render.site import BoardView, Site
 from leaderboard.stages.standings import REFERENCES, THRESHOLDS, Against, Reference, Scores, Standing
 
-ROWS_IN_PAGE = 200
+ROWS_IN_PAGE = 100
 CURVES_IN_PAGE = 5
 EMBEDDED = 5
 WHISKER_WIDTH = 64.0
