@@ -34,6 +34,7 @@ from leaderboard.github.settings import BoardSettings, RepositorySettings
 from leaderboard.github.would_be import would_be_standing
 from leaderboard.show.comment import Bill, Outcome, Report
 from leaderboard.stages.boards import read_submissions
+from leaderboard.stages.confirm import is_unconfirmed
 from leaderboard.stages.evaluate import load_problems
 from leaderboard.stages.record import Case, Recorded, RefusedError, read_work_file, record, record_spending
 from leaderboard.texts.inert import code_span
@@ -319,8 +320,8 @@ def _report(inspection: Inspection, submission: Submission, published: Published
         bill=_bill(published.fresh, desk.spending) if published.fresh else None,
     )
     remark = (
-        f"{waiting} kernels have no verdict by this evaluator yet: the label starts the rest, "
-        "what is judged stays."
+        f"{waiting} kernels wait for a verdict by this evaluator, or for their second one: the label starts "
+        "the rest, what is judged stays."
     )
     return Report(
         state="failed" if waiting else "done",
@@ -340,7 +341,7 @@ def _waiting(submission: Submission, result: ResultFile) -> int:
     judged = {
         row.key
         for row in result.rows
-        if row.status is not Status.INFRA_ERROR and row.evaluator_sha256 == ours
+        if row.status is not Status.INFRA_ERROR and row.evaluator_sha256 == ours and not is_unconfirmed(row)
     }
     return len(submission.kernels.keys() - judged)
 

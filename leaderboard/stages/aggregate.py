@@ -17,6 +17,7 @@ from kernel_evaluator.upstream.files import is_compiled
 
 from leaderboard.files.submission import Submission
 from leaderboard.light.roofline import roofs_for
+from leaderboard.stages.confirm import is_unconfirmed
 from leaderboard.stages.references import against, factors_of
 from leaderboard.stages.speedups import Speedups
 from leaderboard.stages.standings import THRESHOLDS, Board, Scores, Standing
@@ -63,7 +64,8 @@ def aggregate(
     """Make the boards: one a GPU model and size class, the reference GPU first, reduced sizes last.
 
     `certificates` maps problems that a trivial answer satisfies (`"1_23"`) to the evidence. Results whose
-    submission is missing are left out, as are rows whose kernel the submission has no more.
+    submission is missing are left out, as are rows whose kernel the submission has no more, and speedups
+    that were found once and have to be found twice.
     """
     known = (result for result in results if result.entry in submissions)
     return rank((score(result, submissions[result.entry], certificates) for result in known), certificates)
@@ -126,7 +128,12 @@ def _place(standing: Standing) -> tuple[bool, float, str]:
 
 def _entry(file: ResultFile, submission: Submission) -> _Entry:
     digests = submission.digests
-    valid = tuple(row for row in file.rows if digests.get(row.key) == row.kernel_sha256)
+    confirms = not submission.is_baseline and file.profile == "ranked"
+    valid = tuple(
+        row
+        for row in file.rows
+        if digests.get(row.key) == row.kernel_sha256 and not (confirms and is_unconfirmed(row))
+    )
     rows = {row.key: row for row in valid}
     return _Entry(
         submission=submission,

@@ -30,6 +30,14 @@ def needs_second(row: Row) -> bool:
     return row.is_correct and row.second is None and row.speedup is not None and row.speedup > 1
 
 
+def is_unconfirmed(row: Row) -> bool:
+    """Whether a row waits for its second evaluation, and counts nowhere before.
+
+    Rows without rounds are of evaluators that judged once; they stay what they were.
+    """
+    return needs_second(row) and row.rounds is not None
+
+
 def second_settings(settings: Settings) -> Settings:
     """How the second evaluation judges: by the same rules, without what only labels hang on."""
     return replace(

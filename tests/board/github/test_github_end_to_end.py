@@ -271,7 +271,7 @@ def test_an_evaluation_that_dies_midway_keeps_what_it_judged_and_goes_on_at_the_
 
     assert "failure" == died.results["evaluate"]
     assert 1 == len(project.result("alice-first")["rows"])
-    assert "2 kernels have no verdict by this evaluator yet" in project.comment(pull)
+    assert "3 kernels wait for a verdict by this evaluator, or for their second one" in project.comment(pull)
     assert ["state: failed"] == pull.labels
 
     project.runner.extra = {}
@@ -300,7 +300,7 @@ def test_an_evaluation_that_dies_before_its_first_verdict_leaves_older_ones_and_
     assert "failure" == run.results["evaluate"]
     assert older == project.on_main(RECORDED)
     comment = project.comment(pull)
-    assert "3 kernels have no verdict by this evaluator yet" in comment
+    assert "3 kernels wait for a verdict by this evaluator, or for their second one" in comment
     assert "GPU-seconds" not in comment
     assert ["state: failed"] == pull.labels
 

@@ -21,6 +21,7 @@ from leaderboard.github.would_be import would_be_standing
 from leaderboard.show.tables import as_csv
 from leaderboard.stages.aggregate import aggregate
 from leaderboard.stages.boards import read_certificates, read_deals
+from leaderboard.stages.confirm import confirmed, needs_second, second_settings
 
 
 def key(level, problem_id, sample=0):
@@ -44,8 +45,12 @@ def result(entry, kernels, gpu="H200", sizes="full"):
     ]
     environment = dataclasses.replace(GPU, gpu=gpu)
     name = store.environment_name(environment)
-    verdicts = FakeEngine(environment).run(jobs, Settings())
-    rows = tuple(dataclasses.replace(verdict.row, environment=name) for verdict in verdicts)
+    first = [verdict.row for verdict in FakeEngine(environment).run(jobs, Settings())]
+    second = [verdict.row for verdict in FakeEngine(environment).run(jobs, second_settings(Settings()))]
+    rows = tuple(
+        dataclasses.replace(confirmed(one, other) if needs_second(one) else one, environment=name)
+        for one, other in zip(first, second, strict=True)
+    )
     return ResultFile(
         entry=entry,
         submission_sha256="0" * 64,
@@ -373,3 +378,13 @@ def test_what_may_be_left_as_it_is_at_known_places_does_not_count_and_says_where
     assert read_certificates(path) == {
         "1_1": "2.5% of all places may be left as they are (zero on mixed inputs)"
     }
+
+
+def test_a_speedup_that_was_found_once_counts_nowhere_and_leaves_its_entry_incomplete():
+    kernels = {key(1, 1): "# speedup 2.0", key(1, 2): "# speedup 0.5"}
+    found = result("a", kernels)
+    once = dataclasses.replace(found, rows=tuple(dataclasses.replace(row, second=None) for row in found.rows))
+    (board,) = aggregate([once], {"a": submission("a", kernels)}, {})
+    (standing,) = board.standings
+    assert "incomplete: 1 of 2 kernels wait for a verdict" == standing.unranked_because
+    assert 1 == standing.overall.correct and 0.5 == pytest.approx(standing.overall.geomean_speedup, rel=0.05)

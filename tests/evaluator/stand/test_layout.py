@@ -1,6 +1,7 @@
 """Outputs whose dimensions lie in another order in memory than the reference's, judged on a CPU."""
 
-from evaluating import jobs_of, judge
+from evaluating import CALMER_TRIES, jobs_of, judge
+from kernel_evaluator.engines.local import hangs_on_time
 from kernel_evaluator.problems.problem_set import Problem
 
 PROBLEM = Problem(
@@ -42,9 +43,12 @@ class ModelNew(torch.nn.Module):
 
 
 def test_an_output_in_channels_last_order_is_right_and_not_charged_for_being_reordered():
-    row = judge(jobs_of(CHANNELS_LAST.format(fill="torch.add(x, 1, out=out)"), problem=PROBLEM))[0]
-    assert row.status == "correct"
-    assert "deferred-work" not in row.labels
+    jobs = jobs_of(CHANNELS_LAST.format(fill="torch.add(x, 1, out=out)"), problem=PROBLEM)
+    rows = [judge(jobs)[0]]
+    while hangs_on_time(rows[-1]) and len(rows) < CALMER_TRIES:  # tests run beside
+        rows.append(judge(jobs)[0])
+    assert rows[-1].status == "correct"
+    assert "deferred-work" not in rows[-1].labels
 
 
 def test_what_is_wrong_in_another_order_is_wrong_at_its_own_place():
