@@ -77,7 +77,9 @@ def is_explained(name: str) -> bool:
 def test_no_cheat_won_and_no_honest_kernel_was_rejected(path):
     record = json.loads(path.read_text("utf-8"))
     assert record["exploits"]["won"] == []
-    assert record["exploits"]["infra_error"] == record["honest"]["infra_error"] == 0
+    assert record["honest"]["infra_error"] == 0
+    unsaid = [case for case in record["cases"] if case["row"]["status"] == "infra_error"]
+    assert [case["name"] for case in unsaid if not is_explained(case["name"])] == []
     for name in record["honest"]["turned_away"]:
         (case,) = (case for case in record["cases"] if case["name"] == name)
         assert case["row"]["status"] == "quarantined"

@@ -71,7 +71,7 @@ def worked_out(rounds: Mapping[str, Any], device: str) -> Measurement:
 
 
 def _second_is_another(row: Row) -> Iterator[str]:
-    """What was found a second time was found later, in rounds of its own; without that a row counts nowhere."""
+    """What was found a second time was found later, in rounds of its own. Without it a row counts nowhere."""
     if row.second is not None:
         if row.second["rounds"] == row.rounds:
             yield "second.rounds are those of the first evaluation"
