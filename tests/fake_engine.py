@@ -12,12 +12,14 @@ import sys
 import time
 from dataclasses import replace
 
-from kernel_evaluator.problems.jobs import Verdict
+from kernel_evaluator.problems.jobs import Settings, Verdict
 from kernel_evaluator.records.rows import Environment, Failure, Row, Status
 from kernel_evaluator.records.version import evaluator_sha256
 from kernel_evaluator.timing import suspicions
 from kernel_evaluator.timing.measurement import UNLIKE_SHARE, Measurement
 from kernel_evaluator.timing.pairing import Look, Round, noted
+
+from leaderboard.stages.confirm import confirmed, needs_second, second_settings
 
 GPU = Environment(device="NVIDIA H200", gpu="H200", driver="570.1", cuda="13.0", torch="2.13.0")
 
@@ -38,6 +40,14 @@ class FakeEngine:
                 row=replace(judge(job, self.evaluator, settings.trials), labels=labels),
                 environment=self.environment,
             )
+
+
+def rows_found_twice(jobs, environment=GPU):
+    """The rows of an evaluation that was finished: what counts was judged a second time."""
+    first = [verdict.row for verdict in FakeEngine(environment).run(jobs, Settings())]
+    second = [verdict.row for verdict in FakeEngine(environment).run(jobs, second_settings(Settings()))]
+    pairs = zip(first, second, strict=True)
+    return [confirmed(one, other) if needs_second(one) else one for one, other in pairs]
 
 
 def judge(job, evaluator, trials=5):

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
-from fake_engine import GPU, FakeEngine
-from kernel_evaluator.problems.jobs import Job, Settings
+from fake_engine import GPU, rows_found_twice
+from kernel_evaluator.problems.jobs import Job
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.rows import ResultFile, Status
 
@@ -34,7 +34,7 @@ def revision(number: int, raw: bytes) -> ResultFile:
         for key, source in submitted.kernels.items()
     ]
     environment = store.environment_name(GPU)
-    rows = [verdict.row for verdict in FakeEngine(GPU).run(jobs, Settings())]
+    rows = rows_found_twice(jobs)
     return ResultFile(
         entry=ENTRY,
         submission_sha256=submitted.sha256,

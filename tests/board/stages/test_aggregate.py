@@ -7,8 +7,8 @@ import json
 import math
 
 import pytest
-from fake_engine import GPU, FakeEngine
-from kernel_evaluator.problems.jobs import Job, Settings
+from fake_engine import GPU, rows_found_twice
+from kernel_evaluator.problems.jobs import Job
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import ResultFile, Status
@@ -21,7 +21,6 @@ from leaderboard.github.would_be import would_be_standing
 from leaderboard.show.tables import as_csv
 from leaderboard.stages.aggregate import aggregate
 from leaderboard.stages.boards import read_certificates, read_deals
-from leaderboard.stages.confirm import confirmed, needs_second, second_settings
 
 
 def key(level, problem_id, sample=0):
@@ -45,12 +44,7 @@ def result(entry, kernels, gpu="H200", sizes="full"):
     ]
     environment = dataclasses.replace(GPU, gpu=gpu)
     name = store.environment_name(environment)
-    first = [verdict.row for verdict in FakeEngine(environment).run(jobs, Settings())]
-    second = [verdict.row for verdict in FakeEngine(environment).run(jobs, second_settings(Settings()))]
-    rows = tuple(
-        dataclasses.replace(confirmed(one, other) if needs_second(one) else one, environment=name)
-        for one, other in zip(first, second, strict=True)
-    )
+    rows = tuple(dataclasses.replace(row, environment=name) for row in rows_found_twice(jobs, environment))
     return ResultFile(
         entry=entry,
         submission_sha256="0" * 64,
