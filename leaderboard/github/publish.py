@@ -34,7 +34,7 @@ from leaderboard.github.settings import BoardSettings, RepositorySettings
 from leaderboard.github.would_be import would_be_standing
 from leaderboard.show.comment import Bill, Outcome, Report
 from leaderboard.stages.boards import read_submissions
-from leaderboard.stages.confirm import is_unconfirmed
+from leaderboard.stages.confirm import needs_second
 from leaderboard.stages.evaluate import load_problems
 from leaderboard.stages.record import Case, Recorded, RefusedError, read_work_file, record, record_spending
 from leaderboard.texts.inert import code_span
@@ -341,7 +341,7 @@ def _waiting(submission: Submission, result: ResultFile) -> int:
     judged = {
         row.key
         for row in result.rows
-        if row.status is not Status.INFRA_ERROR and row.evaluator_sha256 == ours and not is_unconfirmed(row)
+        if row.status is not Status.INFRA_ERROR and row.evaluator_sha256 == ours and not needs_second(row)
     }
     return len(submission.kernels.keys() - judged)
 

@@ -61,7 +61,7 @@ class SiteFolder:
 
     def write_packed(self, name: str, value: Any) -> None:
         """Write a value as compact JSON, compressed, with its texts made visible."""
-        self.write(name, igzip.compress(_as_json(value).encode("utf-8", "replace"), 3, mtime=0))
+        self.write(name, compressed(_as_json(value)))
 
     def keep(self, name: str) -> bool:
         """Keep a file of an earlier build as it is; False where it is not there."""
@@ -122,6 +122,12 @@ def read_state(out: Path) -> dict[str, Any]:
 def write_state(out: Path, state: Mapping[str, Any]) -> None:
     """Note in the output folder what the next build may skip."""
     _replace(out / _STATE, json.dumps(state, sort_keys=True).encode())
+
+
+def compressed(text: str | bytes) -> bytes:
+    """Compress to bytes that depend on the content alone."""
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    return igzip.compress(data, 3, mtime=0)
 
 
 def _as_json(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.render.changes import entry_key, problem_key, site_stamp
 from leaderboard.render.model import BuildReport, SiteData
-from leaderboard.render.output import SiteFolder, claim, read_state, write_state
+from leaderboard.render.output import SiteFolder, claim, compressed, read_state, write_state
 from leaderboard.render.pages import entries, explained, feeds, history, pictures, problems, versus
 from leaderboard.render.pages.boards import write_board
 from leaderboard.render.parts import kernels
@@ -196,7 +196,7 @@ def _entries_task(
         loaded = site.data.kernels.load(name) if missing else {}
         for key, digest in missing.items():
             if key in loaded and kernel_sha256(loaded[key]) == digest:
-                sources[digest] = kernels.compressed(json.dumps(loaded[key]))
+                sources[digest] = compressed(json.dumps(loaded[key]))
         if is_fresh:
             before = set(site.folder.kept)
             _write_entry(site, name)

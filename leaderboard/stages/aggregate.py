@@ -17,7 +17,7 @@ from kernel_evaluator.upstream.files import is_compiled
 
 from leaderboard.files.submission import Submission
 from leaderboard.light.roofline import roofs_for
-from leaderboard.stages.confirm import is_unconfirmed
+from leaderboard.stages.confirm import needs_second
 from leaderboard.stages.references import against, factors_of
 from leaderboard.stages.speedups import Speedups
 from leaderboard.stages.standings import THRESHOLDS, Board, Scores, Standing
@@ -132,7 +132,7 @@ def _entry(file: ResultFile, submission: Submission) -> _Entry:
     valid = tuple(
         row
         for row in file.rows
-        if digests.get(row.key) == row.kernel_sha256 and not (confirms and is_unconfirmed(row))
+        if digests.get(row.key) == row.kernel_sha256 and not (confirms and needs_second(row))
     )
     rows = {row.key: row for row in valid}
     return _Entry(

@@ -26,16 +26,12 @@ FIGURES = (
 
 
 def needs_second(row: Row) -> bool:
-    """Whether a row's speedup counts and was found once."""
-    return row.is_correct and row.second is None and row.speedup is not None and row.speedup > 1
-
-
-def is_unconfirmed(row: Row) -> bool:
-    """Whether a row waits for its second evaluation, and counts nowhere before.
+    """Whether a row's speedup was found once, and counts nowhere before it is found twice.
 
     Rows without rounds are of evaluators that judged once; they stay what they were.
     """
-    return needs_second(row) and row.rounds is not None
+    was_found_once = row.rounds is not None and row.second is None
+    return was_found_once and row.is_correct and row.speedup is not None and row.speedup > 1
 
 
 def second_settings(settings: Settings) -> Settings:

@@ -13,9 +13,9 @@ from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.render import places
 from leaderboard.render.model import Revision
+from leaderboard.render.output import compressed
 from leaderboard.render.pages.boards import counts
 from leaderboard.render.parts import charts, numbers, plots
-from leaderboard.render.parts.kernels import compressed
 from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, is_scored
 from leaderboard.render.parts.rows import kernel_rows
 from leaderboard.render.site import BoardView, Site

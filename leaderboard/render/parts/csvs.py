@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Iterable, Iterator
 
+from leaderboard.render.output import compressed
 from leaderboard.render.parts import numbers
-from leaderboard.render.parts.kernels import compressed
 from leaderboard.render.parts.lines import KernelLine
 from leaderboard.texts.inert import cell
 

@@ -10,11 +10,9 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 
-from isal import igzip  # on kernel sources six times as fast as zlib, for files a tenth larger
-
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.render import places
-from leaderboard.render.output import SiteFolder
+from leaderboard.render.output import SiteFolder, compressed
 
 A_FILE = 8
 """Kernels that share a file, at most twice as many: tens of kilobytes to fetch."""
@@ -56,9 +54,3 @@ def write_code(
     for digest in plain:
         if digest in sources:
             folder.write(places.raw_kernel(problem, digest), sources[digest])
-
-
-def compressed(text: str | bytes) -> bytes:
-    """Compress to bytes that depend on the content alone."""
-    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
-    return igzip.compress(data, 3, mtime=0)
