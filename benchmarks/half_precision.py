@@ -33,9 +33,11 @@ from kernel_evaluator.numerics import compare  # noqa: E402
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.proofs import twins  # noqa: E402
 from kernel_evaluator.proofs.examination import Examination  # noqa: E402
+from kernel_evaluator.proofs.runs import leaves  # noqa: E402
 from kernel_evaluator.proofs.sharpness import survey_sha256  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
+from leaderboard.files import store  # noqa: E402
 from leaderboard.stages.boards import read_ranked  # noqa: E402
 
 SEED = 404
@@ -67,9 +69,7 @@ def main() -> None:
         except FAULTS as error:
             found[key] = {"error": f"{type(error).__name__}: {error}"[:200]}
         values = {"survey_sha256": survey_sha256(), "problems": dict(sorted(found.items(), key=_order))}
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(values, indent=0) + "\n")
-        temporary.replace(path)
+        store.write_atomically(path, json.dumps(values, indent=0) + "\n")
     print("\n".join(table(found)))
 
 
@@ -94,7 +94,7 @@ def _seen(exam: Examination, distribution: str) -> dict[str, Any]:
     torch.manual_seed(SEED)
     with torch.no_grad():
         output = run_exactly(exam.model, inputs, torch.float64)
-    exact = _leaves(output)
+    exact = leaves(output)
     own = _distance(expected, exact)
     found: dict[str, Any] = {}
     for name, twin in {"exact": None, **TWINS}.items():
@@ -107,12 +107,6 @@ def _seen(exam: Examination, distribution: str) -> dict[str, Any]:
         multiple = _distance(given, exact) / own if own else 0.0
         found[name] = [float(f"{min(value, 1e9):.3g}") for value in (worst, multiple)]
     return found
-
-
-def _leaves(output: Any) -> list[torch.Tensor]:
-    if isinstance(output, torch.Tensor):
-        return [output]
-    return [leaf for value in output for leaf in _leaves(value)]
 
 
 def _distance(given: list[torch.Tensor], exact: list[torch.Tensor]) -> float:

@@ -34,6 +34,7 @@ from kernel_evaluator.records.keys import KernelKey  # noqa: E402
 from kernel_evaluator.records.rows import Row, Status  # noqa: E402
 from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
 from kernel_evaluator.walls import sandbox  # noqa: E402
+from pages import renew  # noqa: E402
 
 from leaderboard.doctor import WALLS, _walls  # noqa: E402
 
@@ -185,10 +186,7 @@ def table(report: dict[str, Any]) -> str:
 def write(report: dict[str, Any]) -> None:
     """Renew the record and the page."""
     RECORD.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
-    page = ROOT / "SECURITY.md"
-    text = page.read_text("utf-8")
-    head, rest = text.split(START)
-    page.write_text(f"{head}{START}\n\n{table(report)}\n\n{END}{rest.split(END)[1]}", "utf-8")
+    renew(ROOT / "SECURITY.md", START, END, f"\n{table(report)}\n")
 
 
 def main() -> int:

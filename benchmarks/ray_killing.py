@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import random
-import re
 import signal
 import sys
 import tempfile
@@ -23,6 +22,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from copies import as_kernel
 from kernel_evaluator.engines.local import LocalEngine
 from kernel_evaluator.engines.ray.engine import RayEngine
 from kernel_evaluator.engines.ray.nodes import Board
@@ -144,7 +144,7 @@ def _jobs(count: int) -> list[Job]:
     for number in range(count):
         level, problem_id = PROBLEMS[number % len(PROBLEMS)]
         problem = ProblemSet().load(level, problem_id).reduced(sizes)
-        right = re.sub(r"\bModel\b", "ModelNew", problem.sized_source)
+        right = as_kernel(problem.sized_source)
         kind = number // len(PROBLEMS) % 4
         source = {
             0: right,

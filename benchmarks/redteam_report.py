@@ -13,6 +13,7 @@ from typing import Any
 
 from kernel_evaluator.records.rows import Status
 from kernel_evaluator.records.version import evaluator_sha256
+from pages import renew
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -191,9 +192,7 @@ def _bound(counts: dict[str, Any]) -> str:
 def write_document(path: Path = ROOT / "docs" / "trust.md") -> None:
     """Put the rates of all recorded results into the page on trust."""
     reports = [json.loads(file.read_text("utf-8")) for file in sorted(RESULTS.glob("redteam-*.json"))]
-    text = path.read_text("utf-8")
-    start, end = text.index(RATES_START), text.index(RATES_END)
-    path.write_text(text[:start] + RATES_START + "\n" + rates_table(reports) + "\n" + text[end:], "utf-8")
+    renew(path, RATES_START, RATES_END, rates_table(reports))
 
 
 def rule_of_three(n: int, found: int) -> float | None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
+from copies import as_kernel  # noqa: E402
 from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.walls import root, sandbox, syscalls  # noqa: E402
 
@@ -44,9 +44,7 @@ def write_entry(path: Path) -> None:
     entry = json.loads((ROOT / "submissions/pytorch-eager.json").read_text("utf-8"))
     for level, problem_id in SIZED:
         problem = ProblemSet().load(level, problem_id).reduced(read_sizes())
-        entry["kernels"][f"level_{level}_problem_{problem_id}_sample_0"] = re.sub(
-            r"\bModel\b", "ModelNew", problem.sized_source
-        )
+        entry["kernels"][f"level_{level}_problem_{problem_id}_sample_0"] = as_kernel(problem.sized_source)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(entry), "utf-8")
 

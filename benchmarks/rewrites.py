@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
 
+from copies import as_kernel
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from redteam import Case
 
@@ -31,14 +32,14 @@ class ModelNew(_Own):
 
 def copy(problem: Problem) -> str | None:
     """The reference itself."""
-    return re.sub(r"\bModel\b", "ModelNew", problem.source)
+    return as_kernel(problem.source)
 
 
 def own_names(problem: Problem) -> str | None:
     """Its own names for parameters and modules."""
     if re.search(r"register_|setattr|getattr|__dict__|ModuleDict|state_dict", problem.source):
         return None
-    tree = ast.parse(re.sub(r"\bModel\b", "ModelNew", problem.source))
+    tree = ast.parse(as_kernel(problem.source))
     model = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "ModelNew")
     stored = {
         node.attr
@@ -156,7 +157,7 @@ def own_math(problem: Problem) -> str | None:
     if not re.search(r"\b(torch|F)\.(relu|sigmoid|tanh|softmax|gelu|logsumexp|clamp)\(", problem.source):
         return None
     return (
-        re.sub(r"\bModel\b", "ModelNew", problem.source)
+        as_kernel(problem.source)
         + """
 
 import math as _math

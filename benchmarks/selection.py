@@ -24,12 +24,13 @@ from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator import secret_draws  # noqa: E402
 from kernel_evaluator.timing import deals, pairing, timed_outputs  # noqa: E402
 from kernel_evaluator.timing.deck import Deck  # noqa: E402
 from kernel_evaluator.timing.measurement import Measurement  # noqa: E402
+from pages import renew  # noqa: E402
 
 from leaderboard.stages.believed import WIDEST  # noqa: E402
 
@@ -310,9 +311,7 @@ def main() -> None:
     text = table(search(options.evaluations), options.shown)
     print(text)
     if options.write:
-        path = ROOT / "docs" / "trust.md"
-        before, _, rest = path.read_text("utf-8").partition(BEGIN)
-        path.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", "utf-8")
+        renew(ROOT / "docs" / "trust.md", BEGIN, END, text)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.problems import deciding  # noqa: E402
 from kernel_evaluator.timing.deals import Deck  # noqa: E402
+from pages import renew  # noqa: E402
 
 CALLS = (2, 8, 256)
 TRIED_CALLS = 8192
@@ -69,10 +70,7 @@ def main() -> None:
     text = "\n".join(report(entries))
     print(text)
     if chosen.write:
-        path = ROOT / "docs" / "trust.md"
-        before, _, rest = path.read_text("utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
+        renew(ROOT / "docs" / "trust.md", BEGIN, END, text)
     raise SystemExit(1 if "breaks" in text else 0)
 
 
