@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kernel_evaluator.engines.local import LocalEngine
+from kernel_evaluator.engines.local import LocalEngine, hangs_on_time
 from kernel_evaluator.problems.jobs import Job, Settings
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
@@ -94,21 +94,26 @@ def cpu_settings(**choices):
     return Settings(**{"device": "cpu", "sizes": "reduced", "timeout_s": 90.0, "memory_gb": 4.0, **choices})
 
 
-def judge(jobs, **choices):
-    """Judge on this machine's CPU, and again what a busy host left without a verdict; rows by sample."""
+def is_without_verdict(row: Row) -> bool:
+    """Whether the host was too busy to say anything of the kernel."""
+    return row.failure is not None and row.failure.name == BUSY_HOST
+
+
+def is_late(row: Row) -> bool:
+    """Whether a calmer host could have said something else."""
+    return is_without_verdict(row) or hangs_on_time(row)
+
+
+def judge(jobs, unsaid=is_without_verdict, **choices):
+    """Judge on this machine's CPU, and again what is `unsaid` since the host was busy; rows by sample."""
     rows, left = {}, list(jobs)
     for _ in range(CALMER_TRIES):
         for verdict in LocalEngine().run(left, cpu_settings(**choices)):
             rows[verdict.row.key.sample] = verdict.row
-        left = [job for job in left if is_without_verdict(rows[job.key.sample])]
+        left = [job for job in left if unsaid(rows[job.key.sample])]
         if not left:
             break
     return rows
-
-
-def is_without_verdict(row: Row) -> bool:
-    """Whether the host was too busy to say anything of the kernel."""
-    return row.failure is not None and row.failure.name == BUSY_HOST
 
 
 def own_processes() -> set[int]:

@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from evaluating import CALMER_TRIES, is_without_verdict
+from evaluating import CALMER_TRIES, is_late, is_without_verdict
 from kernel_evaluator.engines import epoch
-from kernel_evaluator.engines.local import hangs_on_time
 from kernel_evaluator.labels.static_check import validate_kernel_static
-from kernel_evaluator.records.rows import Row
+from kernel_evaluator.records.rows import BUSY_HOST, Row
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "tests" / "redteam"
@@ -79,6 +78,7 @@ def test_no_cheat_won_and_no_honest_kernel_was_rejected(path):
     assert record["exploits"]["won"] == []
     assert record["honest"]["infra_error"] == 0
     unsaid = [case for case in record["cases"] if case["row"]["status"] == "infra_error"]
+    assert {case["row"]["failure"]["name"] for case in unsaid} <= {BUSY_HOST}
     assert [case["name"] for case in unsaid if not is_explained(case["name"])] == []
     for name in record["honest"]["turned_away"]:
         (case,) = (case for case in record["cases"] if case["name"] == name)
@@ -118,9 +118,8 @@ def judged(tmp_path_factory):
     done = redteam.Done(tmp_path_factory.mktemp("redteam") / "done.jsonl")
     redteam.run(chosen, "cpu", done, float("inf"))
     # Tests run beside, which makes clocks late; as with builds beside, what hangs on time is judged again.
-    rows = {name: Row.from_json(record["row"]) for name, record in done.rows.items()}
-    late = [case for case in chosen if hangs_on_time(rows[case.name]) or is_without_verdict(rows[case.name])]
     records = dict(done.rows)
+    late = [case for case in chosen if is_late(Row.from_json(records[case.name]["row"]))]
     for _ in range(CALMER_TRIES):
         again = redteam.Done(tmp_path_factory.mktemp("redteam") / "again.jsonl")
         redteam.run(late, "cpu", again, float("inf"))
