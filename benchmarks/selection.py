@@ -146,7 +146,7 @@ class World:
 
 def _side(*, trusted: bool) -> Any:
     process = SimpleNamespace(pid=0, paused_s=0.0, ran_paused_s=0.0, paused=nullcontext)
-    return SimpleNamespace(trusted=trusted, process=process)
+    return SimpleNamespace(trusted=trusted, process=process, waited_s=0.0)
 
 
 @contextmanager
@@ -163,7 +163,6 @@ def simulated(world: World) -> Iterator[None]:
     changed = {
         "run_timed": world.run_timed,
         "place_memory": world.place_memory,
-        "waited_seconds": lambda _pid: 0.0,
         "time": SimpleNamespace(monotonic=lambda: world.now_s),
     }
     with ExitStack() as stack:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kernel_evaluator.candidate.processes import Home, Zygote
+from kernel_evaluator.machine import processors
 from kernel_evaluator.problems.jobs import STANDING_BY, Job, Settings
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
@@ -51,7 +52,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
     """Judge jobs until the input ends. The first line holds the settings; each answer is a line of JSON."""
     said = json.loads(requests.readline())
     settings = Settings(**{**said, "switched_off": tuple(said["switched_off"])})
-    threads = _cpu_threads() if settings.device == "cpu" else 4
+    threads = processors.for_models() if settings.device == "cpu" else 4
     home = Home(device=settings.device, threads=threads, memory_bytes=int(settings.memory_gb * 2**30))
     with Zygote(home) as zygote:
         with ended_by_hangup(requests.fileno()):
@@ -115,12 +116,6 @@ class _Inbox:
             self._abandon()
             os._exit(1)
         self._queue.put(None)
-
-
-def _cpu_threads() -> int:
-    """As many as torch would take itself: what OMP_NUM_THREADS says, else one a processor."""
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdecimal() and int(said) else os.cpu_count() or 1
 
 
 def main() -> None:

@@ -5,13 +5,13 @@ Runs the kernel confined, as every candidate. Decides nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kernel_evaluator.candidate.frames import Op
 from kernel_evaluator.candidate.processes import Home, RunFailed, Zygote
+from kernel_evaluator.machine import processors
 from kernel_evaluator.oracle import WARM_S, handles_can_be_shared
 from kernel_evaluator.problems.jobs import Job, Settings
 from kernel_evaluator.stand.stand import Stand
@@ -39,7 +39,7 @@ def replay(job: Job, settings: Settings, example: Mapping[str, Any]) -> Replay:
     """
     home = Home(
         device=settings.device,
-        threads=int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or os.cpu_count() or 1,
+        threads=processors.for_models(),
         memory_bytes=int(settings.memory_gb * 2**30),
     )
     fallback = settings.device == "cuda" and not handles_can_be_shared()

@@ -21,7 +21,7 @@ from kernel_evaluator.machine.figures import PLAUSIBLE
 from kernel_evaluator.problems.jobs import Job, unmeasured_row
 from kernel_evaluator.records.rows import BUSY_HOST, Failure, Row, Status
 from kernel_evaluator.stand.stand import Stand
-from kernel_evaluator.timing import deals, floor, stopping, timed_outputs
+from kernel_evaluator.timing import deals, floor, stopping, suspicions, timed_outputs
 from kernel_evaluator.timing.deck import Deck
 from kernel_evaluator.timing.measurement import Measurement
 
@@ -157,7 +157,7 @@ def _measured(hearing: Hearing, deck: Deck) -> Measurement:
             for tried in range(1, BUSY_TRIES + 1):
                 found = _timed(hearing, deck)
                 is_odd = found is None or (found.suspicion is not None and clocks_count)
-                is_busy = found is not None and found.is_busy
+                is_busy = found is not None and _is_nobodys_fault(found)
                 if not is_odd or (tried >= TRIES and not is_busy):
                     break
     except _WrongWhenTimed as wrong:
@@ -168,12 +168,17 @@ def _measured(hearing: Hearing, deck: Deck) -> Measurement:
     if found is None:
         message = "work of the kernel's still ran on the device after its outputs were delivered"
         raise Ruled(Status.QUARANTINED, "WorkLeft", message, {"violation": "WorkLeft"})
-    if found.suspicion and clocks_count and found.is_busy:
+    if found.suspicion and clocks_count and _is_nobodys_fault(found):
         waited = f"the reference waited {found.waited_share:.0%} of its time for a processor"
         message = f"{found.suspicion[1]}; {waited}: judge it again when the machine is calmer"
         raise Ruled(Status.INFRA_ERROR, BUSY_HOST, message)
     hearing.mark(f"timing, {len(found.rounds)} rounds in {found.deals} deals of {found.calls}")
     return found
+
+
+def _is_nobodys_fault(found: Measurement) -> bool:
+    """Whether a busy host may be to blame: not for what the candidate's own processes used."""
+    return found.is_busy and not (found.suspicion and found.suspicion[0] == suspicions.RAN_WHILE_STOPPED)
 
 
 def _timed(hearing: Hearing, deck: Deck) -> Measurement | None:

@@ -20,6 +20,15 @@ def available(cgroups: Path = CGROUPS, own: Path = OWN_GROUP) -> float:
     return min(float(len(os.sched_getaffinity(0))), *quotas)
 
 
+def for_models() -> int:
+    """The threads that a model gets on a CPU: what OMP_NUM_THREADS says, else all processors but one.
+
+    That one is the oracle's: where a model has threads on all of them, they wait for each other and for it.
+    """
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdecimal() and int(said) else max(1, int(available()) - 1)
+
+
 def _quota(folder: Path) -> float:
     """The processors that a group may use; without end where it has no quota."""
     with suppress(OSError, ValueError):

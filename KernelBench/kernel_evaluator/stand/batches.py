@@ -54,6 +54,8 @@ def run_batch(
     done = side.receive(timeout_s, spin=stand.device.is_gpu)
     elapsed_ms = (time.perf_counter() - start) * 1e3
     del flushed
+    if side.trusted:
+        side.waited_s += float(done.text)
     if done.count != len(order):
         raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
     if done.number > 2 * elapsed_ms + 1:

@@ -33,6 +33,8 @@ class Side:
     trusted: bool = False
     calls_held: int = 1
     """For the outputs of so many calls at once it has taken memory."""
+    waited_s: float = 0.0
+    """For so long the reference waited for a processor while it was called in batches."""
     delivered: tuple[Leaf, ...] = ()
     """What it says of the outputs that it delivered last, of one after the other."""
 

@@ -28,7 +28,6 @@ from kernel_evaluator.timing.stopping import (
     is_enough,
     is_slow,
 )
-from kernel_evaluator.walls.sandbox import waited_seconds
 
 DEALS_AT_FIRST, DEALS_A_PLACING = 2, 8
 """So many deals are made in the same memory: until SOME_PLACINGS say that its place does not show, and later.
@@ -71,7 +70,7 @@ def measure(
     how many calls the first deal has.
     """
     started = time.monotonic()
-    waited_s = waited_seconds(stand.reference.process.pid)
+    waited_s = stand.reference.waited_s
     paused_s, ran_s = side.process.paused_s, side.process.ran_paused_s
     found = _begin(stand, deck, _calls_at(stand, pace_ms, stand.alone_ms))
     sides = secret_draws.in_any_order((stand.reference, side))
@@ -99,11 +98,12 @@ def measure(
             left_s=left_s(),
         ):
             break
-    waited_s = waited_seconds(stand.reference.process.pid) - waited_s
     worked_s = sum(r.reference_ms * r.calls for r in found.rounds) / 1e3
     paused_s, ran_s = side.process.paused_s - paused_s, side.process.ran_paused_s - ran_s
     found.paused_ms = pairing.noted(1e3 * paused_s), pairing.noted(1e3 * ran_s)
-    found.waited_share = pairing.noted(max(0.0, waited_s) / max(worked_s, 1e-9))
+    # What the candidate itself ran meanwhile is no excuse of its own.
+    waited_s = max(0.0, stand.reference.waited_s - waited_s - ran_s)
+    found.waited_share = pairing.noted(waited_s / max(worked_s, 1e-9))
     if found.calls >= LEAST_SHARED:
         found.single_ms = _time_single(stand, side, found.calls, left_s)
     suspicions.judge_all(found, stand.device.kind)

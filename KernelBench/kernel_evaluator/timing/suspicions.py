@@ -31,6 +31,7 @@ MUCH_DEFERRED, MUCH_BY_CHANCE = 0.25, 0.1
 CHANCE = 5.0
 """Two standard errors of a median of differences, where one side's median deviation and a root are known."""
 
+RAN_WHILE_STOPPED = "RanWhileStopped"
 RAN_MS, RAN_SHARE = 20.0, 0.05
 """So much processor time, and this share of the pauses, threads may take to come to a stop."""
 
@@ -150,7 +151,7 @@ def judge_pauses(found: Measurement) -> None:
     paused_ms, ran_ms = found.paused_ms
     if ran_ms > max(RAN_MS, RAN_SHARE * paused_ms):
         message = f"stopped for {paused_ms:.1f} ms, it used {ran_ms:.1f} ms of processors meanwhile"
-        found.suspicion = ("RanWhileStopped", message)
+        found.suspicion = (RAN_WHILE_STOPPED, message)
 
 
 def judge_reference(found: Measurement, device: str) -> None:

@@ -106,6 +106,12 @@ def closed_ancestor(path: Path) -> Path | None:
     return None
 
 
+def _closed_above(target: Path) -> Path | None:
+    """The first folder on the way to `target` that is there and that others may not pass."""
+    there = next(folder for folder in (target, *target.parents) if folder.exists())
+    return closed_ancestor(there)
+
+
 def _sources(readable: Sequence[Path], writable: Sequence[Path]) -> list[Path]:
     """What is to be seen inside, outer folders before inner ones, none of which lies within another.
 
@@ -137,6 +143,8 @@ def _furnish(base: Path, kept: dict[Path, int], links: dict[str, Path], writable
     for source, descriptor in kept.items():
         target = base / source.relative_to("/")
         opened = Path("/proc/self/fd", str(descriptor))
+        if source in writable and (blocker := _closed_above(target)) is not None:
+            _mount("tmpfs", str(blocker), "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755,size=1m")
         if opened.is_dir():
             target.mkdir(parents=True, exist_ok=True)
         else:

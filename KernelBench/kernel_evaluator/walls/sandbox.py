@@ -11,6 +11,7 @@ import resource
 import signal
 import struct
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -132,14 +133,12 @@ def confine(cell: Cell) -> list[str]:
     os.environ.clear()
     os.environ.update({**(cell.environment or {}), **_private_folders(home)})
     os.environ["USER"] = "candidate"  # the uid has no name, and torch's compiler asks for one
+    tempfile.tempdir = None  # which was found before, and lies outside
     return sorted(standing)
 
 
 def _enter_namespace(name: str, flag: int) -> bool:
-    """Whether the process is in a namespace of its own now. Some machines say so and leave it where it was.
-
-    What is mounted there would be mounted for the whole machine.
-    """
+    """Whether the process is in a namespace of its own now: some machines say so and leave it."""
     was = probes.namespace(name)
     return _libc.unshare(flag) == 0 and probes.namespace(name) not in (None, was)
 

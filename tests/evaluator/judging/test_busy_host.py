@@ -8,6 +8,7 @@ from kernel_evaluator.judging import judge
 from kernel_evaluator.judging.hearing import Ruled
 from kernel_evaluator.records.rows import BUSY_HOST, Status
 from kernel_evaluator.timing.measurement import BUSY_SHARE, Measurement
+from kernel_evaluator.timing.suspicions import RAN_WHILE_STOPPED
 
 HEARING = SimpleNamespace(
     quiet=nullcontext, mark=lambda _: None, stand=SimpleNamespace(settings=SimpleNamespace(switched_off=()))
@@ -37,6 +38,12 @@ def test_a_kernel_that_is_fine_once_is_not_timed_again(monkeypatch):
     assert measured(monkeypatch, (None, BUSY))[1] == 1
     found, tries = measured(monkeypatch, (ODD, BUSY), (ODD, BUSY), (ODD, BUSY), (None, BUSY))
     assert (found.suspicion, tries) == (None, 4)
+
+
+def test_what_the_kernels_own_processes_used_is_no_busy_host(monkeypatch):
+    odd = (RAN_WHILE_STOPPED, "it used processors")
+    found, tries = measured(monkeypatch, (odd, BUSY))
+    assert (found.suspicion, tries) == (odd, 2)
 
 
 def test_on_a_host_that_stays_busy_nothing_is_said_of_the_kernel(monkeypatch):

@@ -27,6 +27,16 @@ def test_the_smallest_quota_of_a_group_and_those_above_counts(tmp_path, quotas, 
     assert processors.available(tmp_path, own) == expected
 
 
+@pytest.mark.parametrize(
+    ("said", "may_use", "threads"),
+    [("3", 2.0, 3), ("", 8.0, 7), ("0", 8.0, 7), ("many", 2.0, 1), ("", 0.5, 1)],
+)
+def test_a_model_leaves_a_processor_to_the_oracle_unless_told_otherwise(monkeypatch, said, may_use, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    monkeypatch.setattr(processors, "available", lambda: may_use)
+    assert processors.for_models() == threads
+
+
 def test_without_control_groups_the_affinity_counts(tmp_path):
     assert processors.available(tmp_path / "none", tmp_path / "none") == HERE
 

@@ -1,8 +1,11 @@
 """What is stopped stands still, and what does not is seen."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from kernel_evaluator.walls import sandbox
@@ -10,7 +13,7 @@ from kernel_evaluator.walls import sandbox
 BURNERS = {
     "four that spin": "for _ in range(4):\n    if os.fork() == 0:\n        while True: pass\nwhile True: pass",
     "threads": "import threading\ndef spin():\n    while True: pass\n[threading.Thread(target=spin).start() for _ in range(4)]",
-    "one that forks and ends, again and again": "while True:\n    if os.fork() == 0:\n        continue\n    os._exit(0)",
+    "one that forks and ends, again and again": "while os.path.exists(f'/proc/{keeper}'):\n    if os.fork():\n        os._exit(0)",
 }
 KEEPER = """
 import ctypes, os, sys
@@ -23,25 +26,36 @@ while True:
 """
 
 
+def wait_for_a_stop(pids):
+    """Wait until every thread has heard that it is stopped, which on a busy machine takes a while."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        threads = [stat for pid in pids for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+        if all(stat.read_text().rpartition(")")[2].split()[0] in "TZ" for stat in threads if stat.exists()):
+            return
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("kind", BURNERS)
 @pytest.mark.parametrize("nth", range(5))
 def test_what_was_stopped_uses_no_processor_or_is_seen(kind, nth):
     keeper = subprocess.Popen(
-        [sys.executable, "-c", KEEPER, f"import os\nprint('ready', flush=True)\n{BURNERS[kind]}"],
+        [sys.executable, "-c", KEEPER, f"keeper = os.getppid()\nprint('ready', flush=True)\n{BURNERS[kind]}"],
         stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         assert keeper.stdout.readline() == b"ready\n"
         time.sleep(0.05)
         stopped = sandbox.stop_all(keeper.pid)
-        time.sleep(0.05)  # for threads to come to a stop on a busy machine
+        wait_for_a_stop(stopped)
         before = sandbox.processor_seconds(sandbox.descendants(keeper.pid))
         time.sleep(0.1)
         family = sandbox.descendants(keeper.pid)
         is_seen = bool(set(family) - set(stopped))
         assert is_seen or sandbox.processor_seconds(family) - before == 0
     finally:
-        sandbox.kill_all(sandbox.descendants(keeper.pid))
+        os.killpg(keeper.pid, signal.SIGKILL)  # all at once: who forks and ends would slip through a list
         keeper.wait()
 
 

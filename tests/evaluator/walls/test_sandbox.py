@@ -171,6 +171,11 @@ def test_its_home_is_private_and_its_environment_says_nothing(ask):
     )
 
 
+def test_temporary_files_lie_in_its_home_though_others_were_made_before(ask):
+    made = "__import__('tempfile').mkdtemp().startswith(os.environ['HOME'])"
+    assert ask(made, pretence="__import__('tempfile').gettempdir()")
+
+
 def test_what_it_may_read_it_may_not_write(ask, tmp_path):
     folder = tmp_path / "cache"
     folder.mkdir()
@@ -201,6 +206,17 @@ def test_what_it_may_write_is_there_afterwards(ask, tmp_path):
     folder.mkdir()
     folder.chmod(0o777)
     assert ask(f"Path({str(folder)!r}, 'made').write_text('x')", "mount", "uid", writable=[folder]) == 1
+    assert (folder / "made").read_text() == "x"
+
+
+def test_what_it_may_write_can_lie_within_what_is_readable_and_below_a_closed_folder(ask, tmp_path):
+    closed = tmp_path / "seen" / "closed"
+    folder = closed / "out"
+    folder.mkdir(parents=True)
+    closed.chmod(0o700)
+    folder.chmod(0o777)
+    written = f"Path({str(folder)!r}, 'made').write_text('x')"
+    assert ask(written, "mount", "uid", readable=[tmp_path / "seen"], writable=[folder]) == 1
     assert (folder / "made").read_text() == "x"
 
 
