@@ -177,10 +177,8 @@ def _calls_for(stand: Stand, found: Measurement) -> int:
     Few only as long as both say that it is slow: what a clock may be off by is spread over a deal's calls.
     """
     reference_ms = statistics.median(r.reference_ms for r in found.rounds)
-    if found.calls < stand.calls:
-        return _calls_at(stand, min(found.claimed_ms, found.oracle_ms), reference_ms)
     candidate_ms = max(found.claimed_ms, found.oracle_ms)
-    if candidate_ms * MUCH_FASTER > reference_ms:
+    if found.calls < stand.calls or candidate_ms * MUCH_FASTER > reference_ms:
         return _calls_at(stand, min(found.claimed_ms, found.oracle_ms), reference_ms)
     return stand.calls_for(candidate_ms)
 

@@ -40,7 +40,8 @@ class Measurement:
     `alone_ms`: a call of the reference while no candidate was at work. `alone_overheads_ms`: what a batch of
     one call, and of all the reference's calls, took besides then. `waited_share`: for such a share of its
     calls' time the reference could run and got no processor, beyond what the candidate ran. A row carries
-    these and the rounds: all figures and suspicions follow from them. `suspicion` names what a person should look at.
+    these and the rounds: all figures and suspicions follow from them. `suspicion` names what a person should
+    look at.
 
     While it is made: `placings` counts how often memory was taken anew; a doubt asks for `rounds_wanted`;
     `is_tight` where the interval was narrow after the last deal; `order`: who goes first in a deal, the
