@@ -92,8 +92,12 @@ def write_repository(
     most: int = 100,
     source_length: int = 7_800,
     seed: int = 7,
+    baselines: tuple[str, ...] = (),
 ) -> None:
-    """Write submissions and results of so many entries, `most` problems a level, below `root`."""
+    """Write submissions and results of so many entries, `most` problems a level, below `root`.
+
+    The first of them are baselines, where names are given.
+    """
     maker = SourceMaker(seed, source_length)
     keys = [
         KernelKey(level, pid) for level in levels for pid in range(1, min(PROBLEM_COUNTS[level], most) + 1)
@@ -103,8 +107,11 @@ def write_repository(
     for number in range(entries):
         chance = random.Random(seed * 100_003 + number)
         entry = f"{chance.choice(WORDS)}-{chance.choice(WORDS)}-{number:04d}"
+        is_baseline = number < len(baselines)
+        entry = baselines[number] if is_baseline else entry
         kernels = {str(key): maker.make(f"{entry} {key}") for key in keys if chance.random() < 0.97}
-        body = json.dumps({"metadata": _metadata(entry, chance), "kernels": kernels}).encode()
+        metadata = _metadata(entry, chance) | ({"baseline": True} if is_baseline else {})
+        body = json.dumps({"metadata": metadata, "kernels": kernels}).encode()
         (root / "submissions" / f"{entry}.json").write_bytes(body)
         for gpu in gpus:
             file = make_result(entry, kernels, gpu=gpu, difficulty=difficulty, chance=chance, body=body)

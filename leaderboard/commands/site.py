@@ -36,7 +36,7 @@ def build(
     from kernel_evaluator.records.places import PROBLEM_SET
 
     from leaderboard.files.store import StoreError
-    from leaderboard.render import OccupiedError, SiteConfig, build_site, default_jobs
+    from leaderboard.render import OccupiedError, SiteConfig, build_site, default_jobs, require_free
     from leaderboard.render.reading.sources import Places, read_site
 
     address = base_url if not base_url or base_url.endswith("/") else base_url + "/"
@@ -48,6 +48,7 @@ def build(
     )
     places = Places(data=data, submissions=submissions, baselines=baselines, problems=problems or PROBLEM_SET)
     try:
+        require_free(out)  # before anything is read, which takes long and is remembered beside it
         report = build_site(read_site(places, config), out)
     except (StoreError, OccupiedError, OSError) as error:
         say(f"error: {error}", err=True)

@@ -4,7 +4,7 @@ In: what `reading` has read. Out: files of the site. May import: stages and belo
 """
 
 from leaderboard.render.model import Baseline, BuildReport, Kernels, Notice, Revision, SiteConfig, SiteData
-from leaderboard.render.output import OccupiedError
+from leaderboard.render.output import OccupiedError, require_free
 from leaderboard.render.render import build_site, default_jobs
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "SiteData",
     "build_site",
     "default_jobs",
+    "require_free",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kernel_evaluator.records.version import evaluator_sha256
+from collections.abc import Collection
 
 from leaderboard.render.pages.history import past
-from leaderboard.render.pages.problems import results
-from leaderboard.render.site import Site
+from leaderboard.render.pages.problems import kept_code, results
+from leaderboard.render.site import BoardView, Site
 from leaderboard.render.stamp import code_stamp, digest
 
 
@@ -18,7 +18,7 @@ def site_stamp(site: Site) -> str:
         data.config.title,
         data.config.base_url,
         data.config.repository,
-        evaluator_sha256(),
+        data.present,
         [
             (view.name, view.title, view.measured_with, sorted(view.board.unranked_problems))
             for view in site.boards
@@ -43,13 +43,44 @@ def entry_key(site: Site, name: str) -> str:
 
 
 def problem_key(site: Site, problem: str) -> str:
-    """Name what the page and files of one problem are made from."""
-    parts: list[object] = [problem in site.data.certified, site.data.deals.get(problem)]
+    """Name what the page and files of one problem are made from, but for its code."""
+    parts: list[object] = [page_key(site, problem, ())]
     for view in site.boards:
-        found = results(site, view, problem)
+        entries = _entries(site, view)
+        parts.append([entries[line.entry] for line in results(site, view, problem).kept])
+    return digest(*parts, code_key(site, problem))
+
+
+def page_key(site: Site, problem: str, held: Collection[str]) -> str:
+    """Name what the page of one problem is made from, where code of these digests lies with the site.
+
+    Lines come from entries' results.
+    """
+    parts: list[object] = [problem in site.data.certified, site.data.deals.get(problem), len(held)]
+    for view in site.boards:
+        found, entries = results(site, view, problem), _entries(site, view)
         parts += [view.name, len(found.lines), found.correct, found.baseline, found.unranked_because]
-        parts += [(line, view.names[line.entry].name) for line in found.kept]
-        parts += [line.kernel_sha256 for line in found.code]
+        lines = (found.best_sent, found.best_of_pytorch, *found.shown)
+        parts += [line and entries[line.entry] for line in lines]
+        parts += [line.kernel_sha256 in held for line in found.plain]
         records = past(site, view).by_problem.get(problem, ())
         parts += [(record.at, record.line.entry, record.line.speedup) for record in records]
     return digest(*parts)
+
+
+def code_key(site: Site, problem: str) -> str:
+    """Name the code that the site keeps of one problem."""
+    plain = [line.kernel_sha256 for view in site.boards for line in results(site, view, problem).plain]
+    return digest(sorted(kept_code(site, problem)), plain)
+
+
+def _entries(site: Site, view: BoardView) -> dict[str, str]:
+    """Name what lines of each entry are made from; worked out once."""
+    known: dict[str, dict[str, str]] = site.remembered.setdefault("entries of boards", {})
+    if view.name not in known:
+        data = site.data
+        known[view.name] = {
+            name: digest(name, line.name, data.kernels.digest(name), data.digests.get((view.name, name), ""))
+            for name, line in view.names.items()
+        }
+    return known[view.name]

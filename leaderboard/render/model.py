@@ -91,6 +91,7 @@ class SiteConfig:
 class SiteData:
     """Everything that pages are made from.
 
+    `present` is the digest of today's evaluator.
     `digests` maps (board, entry) to the digest of its recorded result.
     `lines` maps (board, entry) to what tables show of its rows, in their order; the results that standings
     hold may be without rows.
@@ -108,6 +109,7 @@ class SiteData:
     boards: tuple[Board, ...]
     problems: tuple[Problem, ...]
     kernels: Kernels
+    present: str = ""
     digests: Mapping[tuple[str, str], str] = field(default_factory=dict)
     config: SiteConfig = SiteConfig()
     lines: Mapping[tuple[str, str], Sequence[KernelLine]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,19 @@ class OccupiedError(Exception):
 
 
 class SiteFolder:
-    """One build's view of the output folder. Workers have their own and hand `kept` and the counts back."""
+    """One build's view of the output folder. Workers have their own and hand `kept` and the counts back.
 
-    def __init__(self, root: Path) -> None:
+    `before` names what the last build made some files from, `made` what this one did.
+    """
+
+    def __init__(self, root: Path, before: Mapping[str, str] | None = None) -> None:
         self.root = root
+        self.before = before or {}
+        self.made: dict[str, str] = {}
         self.kept: set[str] = set()
         self.written = 0
         self.unchanged = 0
-        self._made: set[Path] = set()
+        self._folders: set[Path] = set()
 
     def write(self, name: str, content: str | bytes) -> None:
         """Write one file unless it already says the same."""
@@ -45,9 +50,9 @@ class SiteFolder:
         if known == data:
             self.unchanged += 1
             return
-        if path.parent not in self._made:
+        if path.parent not in self._folders:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._made.add(path.parent)
+            self._folders.add(path.parent)
         if known is None:
             # First, so that an interrupted build leaves nothing unnoted; a torn line spoils no other.
             with (self.root / _MARK).open("a", encoding="utf-8") as mark:
@@ -63,6 +68,12 @@ class SiteFolder:
         """Write a value as compact JSON, compressed, with its texts made visible."""
         self.write(name, compressed(_as_json(value)))
 
+    def write_made(self, name: str, source: str, make: Callable[[], str | bytes]) -> None:
+        """Make a file and write it, unless the last build made it from the same, which `source` names."""
+        self.made[name] = source
+        if self.before.get(name) != source or not self.keep(name):
+            self.write(name, make())
+
     def keep(self, name: str) -> bool:
         """Keep a file of an earlier build as it is; False where it is not there."""
         if not (self.root / name).is_file():
@@ -74,6 +85,7 @@ class SiteFolder:
     def merge(self, other: SiteFolder) -> None:
         """Take over what a worker wrote and kept."""
         self.kept |= other.kept
+        self.made |= other.made
         self.written += other.written
         self.unchanged += other.unchanged
 
@@ -90,6 +102,10 @@ class SiteFolder:
         self.write(_MARK, "\n".join(sorted(self.kept)))
         return len(stale)
 
+    def made_from(self) -> dict[str, str]:
+        """Name what each file that was made lately, or kept, was made from."""
+        return {name: source for name, source in {**self.before, **self.made}.items() if name in self.kept}
+
     def size_bytes(self) -> int:
         """Add up the bytes of the files kept."""
         return sum((self.root / name).stat().st_size for name in self.kept)
@@ -98,16 +114,20 @@ class SiteFolder:
 def claim(out: Path) -> None:
     """Make a folder the site's own, in which builds replace files, and remove those that they wrote.
 
-    Raises OccupiedError where it holds something and no build's mark.
+    Raises OccupiedError as `require_free` does.
     """
-    mark = out / _MARK
-    if not mark.is_file() and out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    require_free(out)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _MARK).touch()
+
+
+def require_free(out: Path) -> None:
+    """Raise OccupiedError where a folder holds something and no build's mark."""
+    if not (out / _MARK).is_file() and out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise OccupiedError(
             f"--out must be an empty folder, or a site that kbl built, got {out}: "
             "pages would replace files in it; name another folder, or empty this one"
         )
-    out.mkdir(parents=True, exist_ok=True)
-    mark.touch()
 
 
 def read_state(out: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.files.submission import kernel_sha256
-from leaderboard.render.changes import entry_key, problem_key, site_stamp
+from leaderboard.render.changes import code_key, entry_key, page_key, problem_key, site_stamp
 from leaderboard.render.model import BuildReport, SiteData
 from leaderboard.render.output import SiteFolder, claim, compressed, read_state, write_state
 from leaderboard.render.pages import entries, explained, feeds, history, pictures, problems, versus
@@ -33,7 +33,7 @@ Sources = dict[str, bytes]
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """What tasks share: the site, and the code that changed problems keep, as `kept_code` says it."""
+    """What tasks share: the site, and the code of problems where that changed, as `kept_code` says it."""
 
     site: Site
     code: Mapping[str, Mapping[str, tuple[str, str]]]
@@ -57,10 +57,12 @@ def build_site(data: SiteData, out: Path) -> BuildReport:
         noted = read_state(out)
         write_state(out, {})  # of a build that is interrupted, no note holds
         stamp = site_stamp(site)
-        state = _write_all(site, noted if noted.get("stamp") == stamp else {})
+        noted = noted if noted.get("stamp") == stamp else {}
+        folder.before = noted.get("made", {})
+        state = _write_all(site, noted)
     _copy_assets(folder)
     removed = folder.remove_stale()
-    write_state(out, {"stamp": stamp, **state})
+    write_state(out, {"stamp": stamp, "made": folder.made_from(), **state})
     return BuildReport(
         written=folder.written,
         unchanged=folder.unchanged,
@@ -76,41 +78,44 @@ def _write_all(site: Site, noted: Mapping[str, Any]) -> dict[str, Any]:
         _ = view.fastest, view.best_of_pytorch  # computed here once, not in every worker
         history.past(site, view)
     names = sorted({line.standing.entry for view in site.boards for line in view.entries})
-    entry_keys = {name: entry_key(site, name) for name in names}
-    problem_keys = {problem: problem_key(site, problem) for problem in site.problems}
-    state = {
-        "entries": _unchanged(site.folder, noted.get("entries", {}), entry_keys),
-        "problems": _unchanged(site.folder, noted.get("problems", {}), problem_keys),
+    keys = {
+        "entries": {name: entry_key(site, name) for name in names},
+        "problems": {problem: problem_key(site, problem) for problem in site.problems},
+        "code": {problem: code_key(site, problem) for problem in site.problems},
     }
+    state = {kind: _unchanged(site.folder, noted.get(kind, {}), some) for kind, some in keys.items()}
     changed = [name for name in site.problems if name not in state["problems"]]
-    plan = _Plan(site=site, code={problem: problems.kept_code(site, problem) for problem in changed})
+    due = [name for name in site.problems if name not in state["code"]]
+    plan = _Plan(site=site, code={problem: problems.kept_code(site, problem) for problem in due})
+
+    def note(kind: str, name: str, files: list[str]) -> None:
+        state[kind][name] = {"key": keys[kind][name], "files": files}
+
     missing = _missing(plan)
     fresh = frozenset(names) - state["entries"].keys()
     sources: Sources = {}
     boards = [(_board_task, at) for at in range(len(site.boards))]
-    due = _batches(sorted(fresh | missing.keys()), ENTRIES_A_TASK)
     batches = [
-        (_entries_task, {name: (name in fresh, missing.get(name, {})) for name in some}) for some in due
+        (_entries_task, {name: (name in fresh, missing.get(name, {})) for name in some})
+        for some in _batches(sorted(fresh | missing.keys()), ENTRIES_A_TASK)
     ]
     for made in _spread(plan, [*boards, *batches]):
         if made is not None:  # a board's task hands nothing back
             for name, files in made[0].items():
-                state["entries"][name] = {"key": entry_keys[name], "files": files}
+                note("entries", name, files)
             sources.update(made[1])
     tasks = [
-        (
-            _problems_task,
-            {
-                name: {digest: sources[digest] for digest in plan.code[name] if digest in sources}
-                for name in some
-            },
-        )
-        for some in _batches(changed, PROBLEMS_A_TASK)
+        (_problems_task, {name: _fetched(plan, name, sources) for name in some})
+        for some in _batches(sorted({*changed, *due}), PROBLEMS_A_TASK)
     ]
     for made in _spread(plan, [(_common_task, None), *tasks]):
-        for name, files in (made or {}).items():
-            state["problems"][name] = {"key": problem_keys[name], "files": files}
+        for kind, name, files in made or ():
+            note(kind, name, files)
     return state
+
+
+def _fetched(plan: _Plan, problem: str, sources: Sources) -> Sources:
+    return {digest: sources[digest] for digest in plan.code.get(problem, ()) if digest in sources}
 
 
 def _missing(plan: _Plan) -> dict[str, dict[str, str]]:
@@ -161,7 +166,7 @@ def _spread(plan: _Plan, tasks: Sequence[tuple[Callable[..., Any], Any]]) -> Ite
 def _run(task: tuple[Callable[[_Plan, Any], Any], Any]) -> tuple[SiteFolder, Any]:
     work, argument = task
     (plan,) = _building
-    plan.site.folder = SiteFolder(plan.site.folder.root)
+    plan.site.folder = SiteFolder(plan.site.folder.root, plan.site.folder.before)
     made = work(plan, argument)
     return plan.site.folder, made
 
@@ -213,17 +218,26 @@ def _write_entry(site: Site, name: str) -> None:
             pictures.write_picture(site, view, line)
 
 
-def _problems_task(plan: _Plan, batch: dict[str, Sources]) -> dict[str, list[str]]:
-    state = {}
+def _problems_task(plan: _Plan, batch: dict[str, Sources]) -> list[tuple[str, str, list[str]]]:
+    """Write what changed of some problems; hand back kinds, names and their files."""
+    site, made = plan.site, []
     for problem, fetched in batch.items():
-        before = set(plan.site.folder.kept)
-        known = kernels.read_code(plan.site.folder, problem)
-        known |= {digest: json.loads(gzip.decompress(source)) for digest, source in fetched.items()}
-        sources = {digest: known[digest] for digest in plan.code[problem] if digest in known}
-        problems.write_problem(plan.site, problem, sources)
-        pictures.write_problem_picture(plan.site, problem)
-        state[problem] = sorted(plan.site.folder.kept - before)
-    return state
+        wanted = problems.kept_code(site, problem)
+        held = frozenset(wanted)
+        before = set(site.folder.kept)
+        if problem in plan.code:
+            known = kernels.read_code(site.folder, problem)
+            known |= {digest: json.loads(gzip.decompress(source)) for digest, source in fetched.items()}
+            sources = {digest: known[digest] for digest in wanted if digest in known}
+            problems.write_sources(site, problem, sources)
+            if sources.keys() == held:
+                made.append(("code", problem, sorted(site.folder.kept - before)))
+            held = frozenset(sources)
+        before = set(site.folder.kept)
+        problems.write_problem(site, problem, held, page_key(site, problem, held))
+        pictures.write_problem_picture(site, problem)
+        made.append(("problems", problem, sorted(site.folder.kept - before)))
+    return made
 
 
 def _copy_assets(folder: SiteFolder) -> None:

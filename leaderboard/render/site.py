@@ -104,7 +104,7 @@ class BoardView:
         machine = figures.gpus().get(self.board.gpu)
         return (machine.peak_tflop_s, machine.memory_tb_s) if machine else ({}, 0.0)
 
-    @property
+    @cached_property
     def measured_with(self) -> str:
         """The versions of torch that the board's rows were measured with."""
         results = (line.standing.result for line in self.entries)
@@ -144,10 +144,13 @@ class Site:
         )
 
     def page(self, name: str, template: str, **values: Any) -> None:
-        """Render one page and write it; `root` leads from it to the site's root."""
+        """Render one page and write it."""
+        self.folder.write(name, self.rendered(name, template, **values))
+
+    def rendered(self, name: str, template: str, **values: Any) -> str:
+        """Give the text of one page; `root` leads from it to the site's root."""
         root = self.root if name == "404.html" else places.up(name)
-        text = self.environment.get_template(template).render(here=name, root=root, **values)
-        self.folder.write(name, text)
+        return self.environment.get_template(template).render(here=name, root=root, **values)
 
 
 def _with_cut_lines(entries: Sequence[EntryLine]) -> list[EntryLine]:

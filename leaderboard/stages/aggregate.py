@@ -18,6 +18,8 @@ from kernel_evaluator.upstream.files import is_compiled
 from leaderboard.files.submission import Submission
 from leaderboard.light.roofline import roofs_for
 from leaderboard.stages.confirm import needs_second
+from leaderboard.stages.known import Known, digest_of
+from leaderboard.stages.ranks import shared_ranks
 from leaderboard.stages.references import against, factors_of
 from leaderboard.stages.speedups import Speedups
 from leaderboard.stages.standings import THRESHOLDS, Board, Scores, Standing
@@ -77,26 +79,34 @@ def score(result: ResultFile, submission: Submission, certificates: Mapping[str,
     return Scored(standing=_standing(entry, certificates), speedups=_speedups(entry, certificates))
 
 
-def rank(scored: Iterable[Scored], certificates: Mapping[str, str]) -> tuple[Board, ...]:
-    """Make the boards, as `aggregate` does, of entries scored with the same certificates."""
+def rank(
+    scored: Iterable[Scored], certificates: Mapping[str, str], known: Known | None = None
+) -> tuple[Board, ...]:
+    """Make the boards, as `aggregate` does, of entries scored with the same certificates.
+
+    What `known` holds of the same figures is not worked out again.
+    """
+    known = known or Known()
     boards: dict[str, list[Scored]] = {}
     for item in scored:
         boards.setdefault(item.standing.result.board, []).append(item)
-    made = [_board(name, items, certificates) for name, items in boards.items()]
+    made = [_board(name, items, certificates, known) for name, items in boards.items()]
     return tuple(
         sorted(made, key=lambda board: (board.sizes != "full", board.gpu != REFERENCE_GPU, board.name))
     )
 
 
-def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str]) -> Board:
+def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str], known: Known) -> Board:
     gains = {item.standing.entry: item.speedups.gains for item in scored}
-    ranks = scores.shared_ranks(
-        {item.standing.entry: item.speedups.gains for item in scored if not item.standing.unranked_because}
+    ranked = [item.standing.entry for item in scored if not item.standing.unranked_because]
+    ranks = shared_ranks({entry: gains[entry] for entry in ranked}, known)
+    intervals = known.all_of(
+        {entry: digest_of("interval", item) for entry, item in gains.items()},
+        lambda entries: scores.geomean_intervals({entry: gains[entry] for entry in entries}),
     )
-    intervals = scores.geomean_intervals(gains)
     speedups = {item.standing.entry: item.speedups for item in scored}
     factors = factors_of({name: speedups[name] for name in _baselines(scored)})
-    held = against(speedups, factors)
+    held = against(speedups, factors, known)
     standings = [
         dataclasses.replace(
             standing,

@@ -11,6 +11,7 @@ import numpy as np
 from kernel_evaluator import scores
 from kernel_evaluator.records.keys import RANKED_LEVELS
 
+from leaderboard.stages.known import Known, digest_of
 from leaderboard.stages.speedups import Speedups
 from leaderboard.stages.standings import THRESHOLDS, Against, Reference
 
@@ -36,9 +37,11 @@ def is_compile(entry: str) -> bool:
     return entry.startswith("torch-compile") and "autotune" not in entry
 
 
-def against(entries: Mapping[str, Speedups], factors: Factors) -> dict[Reference, dict[str, Held]]:
+def against(
+    entries: Mapping[str, Speedups], factors: Factors, known: Known
+) -> dict[Reference, dict[str, Held]]:
     """Hold every entry against every reference."""
-    return {reference: _held(entries, found) for reference, found in factors.items()}
+    return {reference: _held(entries, found, known) for reference, found in factors.items()}
 
 
 def _fastest(baselines: Sequence[Speedups]) -> dict[str, float]:
@@ -46,19 +49,23 @@ def _fastest(baselines: Sequence[Speedups]) -> dict[str, float]:
     return dict(zip(baselines[0].problems, np.exp(logs).tolist(), strict=True))
 
 
-def _held(entries: Mapping[str, Speedups], factors: Mapping[str, float]) -> dict[str, Held]:
+def _held(entries: Mapping[str, Speedups], factors: Mapping[str, float], known: Known) -> dict[str, Held]:
     problems = next(iter(entries.values())).problems
     own = np.log([factors[problem] for problem in problems])
     masks = {level: np.array([p.startswith(f"{level}_") for p in problems]) for level in RANKED_LEVELS}
     logs = {name: item.logs - own for name, item in entries.items()}
-    intervals = scores.geomean_intervals({name: np.fmax(item, 0.0) for name, item in logs.items()})
-    return {
-        name: (
-            _against(item, intervals[name]),
-            {level: _against(item[mask]) for level, mask in masks.items() if mask.any()},
-        )
-        for name, item in logs.items()
-    }
+
+    def hold(names: list[str]) -> dict[str, Held]:
+        intervals = scores.geomean_intervals({name: np.fmax(logs[name], 0.0) for name in names})
+        return {
+            name: (
+                _against(logs[name], intervals[name]),
+                {level: _against(logs[name][mask]) for level, mask in masks.items() if mask.any()},
+            )
+            for name in names
+        }
+
+    return known.all_of({name: digest_of("held", item) for name, item in logs.items()}, hold)
 
 
 def _against(logs: scores.Gains, ci95: tuple[float, float] | None = None) -> Against:

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kernel_evaluator.records.version import evaluator_sha256
-
 from leaderboard.render import places
 from leaderboard.render.model import Revision
 from leaderboard.render.output import compressed
@@ -48,7 +46,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         progress=_progress(history(site, view, line), line.name),
         labels=Counter(label for kernel in kernels for label in kernel.labels).most_common(),
         evaluators=site.data.evaluators.get((view.name, standing.entry), Counter()).most_common(),
-        present=evaluator_sha256(),
+        present=site.data.present,
         history=history(site, view, line),
         siblings=[other for other in site.boards if other is not view and standing.entry in other.names],
         citation=citation(site, line),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from kernel_evaluator.records.version import evaluator_sha256
 from kernel_evaluator.scores import ELSEWHERE_SHARE
 
 from leaderboard.files.ledger import Spending
@@ -76,7 +75,7 @@ def write_pages(site: Site) -> None:
         rates=site.data.rates,
         stays_open=site.data.stays_open,
         statuses_by_value={status.value: words for status, words in STATUS_WORDS.items()},
-        present=evaluator_sha256(),
+        present=site.data.present,
     )
     for name in ("submit", "about", "404"):
         site.page(f"{name}.html", f"{name}.html")

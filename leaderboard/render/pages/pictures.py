@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -13,6 +13,7 @@ from leaderboard.render.pages.answers import answer
 from leaderboard.render.parts import numbers
 from leaderboard.render.parts.lines import EntryLine
 from leaderboard.render.site import BoardView, Site, problem_title
+from leaderboard.render.stamp import digest
 
 SIZE = (1200, 630)
 SHORT = 36
@@ -68,7 +69,7 @@ def write_picture(site: Site, view: BoardView, line: EntryLine) -> None:
         below=below,
         foot=f"{site.data.config.title} · {line.date}",
     )
-    site.folder.write(places.picture(view.name, line.standing.entry), _draw(sheet))
+    _write(site, places.picture(view.name, line.standing.entry), sheet)
 
 
 def write_board_picture(site: Site, view: BoardView) -> None:
@@ -91,7 +92,7 @@ def write_board_picture(site: Site, view: BoardView) -> None:
         ],
         foot=f"{site.data.config.title} · {numbers.date(best.result.finished_at)}",
     )
-    site.folder.write(places.board_picture(view.name), _draw(sheet))
+    _write(site, places.board_picture(view.name), sheet)
 
 
 def write_problem_picture(site: Site, problem: str) -> None:
@@ -121,10 +122,10 @@ def write_problem_picture(site: Site, problem: str) -> None:
         ],
         foot=site.data.config.title + (f" · {_latest(view)}" if view else ""),
     )
-    site.folder.write(places.problem_picture(problem), _draw(sheet))
+    _write(site, places.problem_picture(problem), sheet)
 
 
-def comparison_picture(
+def write_comparison_picture(
     site: Site,
     view: BoardView,
     sides: tuple[EntryLine, EntryLine],
@@ -132,7 +133,7 @@ def comparison_picture(
     wins: tuple[int, int],
     ties: int,
     ratio: float | None,
-) -> bytes:
+) -> None:
     """Draw a comparison's picture: who wins how often, and by how much."""
     names = [_covered(line.name, line.standing.entry) for line in sides]
     sheet = _Sheet(
@@ -153,7 +154,8 @@ def comparison_picture(
         ],
         foot=f"{site.data.config.title} · {max(line.date for line in sides)}",
     )
-    return _draw(sheet)
+    a, b = (line.standing.entry for line in sides)
+    _write(site, places.versus_picture(view.name, a, b), sheet)
 
 
 def write_site_picture(site: Site) -> None:
@@ -172,11 +174,15 @@ def write_site_picture(site: Site) -> None:
         ],
         foot=max((_latest(view) for view in site.boards), default=""),
     )
-    site.folder.write(SITE_PICTURE, _draw(sheet))
+    _write(site, SITE_PICTURE, sheet)
 
 
 def _latest(view: BoardView) -> str:
     return numbers.date(max((line.standing.result.finished_at for line in view.entries), default=""))
+
+
+def _write(site: Site, name: str, sheet: _Sheet) -> None:
+    site.folder.write_made(name, digest(sheet), partial(_draw, sheet))
 
 
 def _draw(sheet: _Sheet) -> bytes:

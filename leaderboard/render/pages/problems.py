@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from kernel_evaluator.problems.problem_set import Problem
@@ -115,14 +115,23 @@ class Results:
             yield from self.view.further.get((line.entry, self.problem), ())[:most]
 
 
-def write_problem(site: Site, problem: str, sources: Mapping[str, str]) -> None:
-    """Write a problem's page, its source, its results as JSON, and the code of its fastest kernels.
+def write_problem(site: Site, problem: str, held: Collection[str], page_key: str) -> None:
+    """Write a problem's page, unless it was made from the same, its source, and its results as JSON.
 
-    `sources` holds that code by its digest.
+    `held` are the digests of its code that lies with the site.
     """
+    item, shards = site.problems[problem], shards_for(len(held))
+    page = partial(_page, site, problem, held)
+    site.folder.write_made(places.problem_page(problem), page_key, page)
+    site.folder.write(f"problems/{problem}.py", item.source)
+    for result in (results(site, view, problem) for view in site.boards):
+        data = problem_data(result, item, shards=shards)
+        site.folder.write_json(places.problem_api(result.view.name, problem), data)
+
+
+def _page(site: Site, problem: str, held: Collection[str]) -> str:
     item = site.problems[problem]
-    found = [results(site, view, problem) for view in site.boards]
-    site.page(
+    return site.rendered(
         places.problem_page(problem),
         "problem.html",
         problem=problem,
@@ -131,9 +140,9 @@ def write_problem(site: Site, problem: str, sources: Mapping[str, str]) -> None:
         description=description(item),
         sizes=constants(item),
         reference=highlighted(item.source),
-        found=found,
-        codes=sources,
-        shards=shards_for(len(sources)),
+        found=[results(site, view, problem) for view in site.boards],
+        codes=held,
+        shards=shards_for(len(held)),
         around=neighbours(site, problem),
         certified=problem in site.data.certified,
         deal=site.data.deals.get(problem),
@@ -141,12 +150,13 @@ def write_problem(site: Site, problem: str, sources: Mapping[str, str]) -> None:
         family=family(item.level, item.name),
         progress=_progress(site, problem),
     )
-    site.folder.write(f"problems/{problem}.py", item.source)
+
+
+def write_sources(site: Site, problem: str, sources: Mapping[str, str]) -> None:
+    """Write the code of a problem's fastest kernels, by its digest."""
+    found = (results(site, view, problem) for view in site.boards)
     plain = {line.kernel_sha256: None for result in found for line in result.plain}
     write_code(site.folder, problem, sources, shards=shards_for(len(sources)), plain=plain)
-    for result in found:
-        data = problem_data(result, item, shards=shards_for(len(sources)))
-        site.folder.write_json(places.problem_api(result.view.name, problem), data)
 
 
 def _progress(site: Site, problem: str) -> list[tuple[BoardView, plots.TimePlot]]:

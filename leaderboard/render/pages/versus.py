@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Literal
 
 from leaderboard.render import places
-from leaderboard.render.pages.pictures import comparison_picture
+from leaderboard.render.pages.pictures import write_comparison_picture
 from leaderboard.render.parts.lines import EntryLine, KernelLine
 from leaderboard.render.site import BoardView, Site
 
@@ -94,14 +94,11 @@ def write_comparisons(site: Site) -> None:
     site.page("compare.html", "compare.html", pairs=found)
     for item in (item for some in found.values() for item in some):
         site.page(item.page, "versus.html", item=item)
-        site.folder.write(
-            item.picture,
-            comparison_picture(
-                site,
-                item.view,
-                (item.a, item.b),
-                wins=(item.counts["a"], item.counts["b"]),
-                ties=item.counts["tie"],
-                ratio=item.ratio,
-            ),
+        write_comparison_picture(
+            site,
+            item.view,
+            (item.a, item.b),
+            wins=(item.counts["a"], item.counts["b"]),
+            ties=item.counts["tie"],
+            ratio=item.ratio,
         )

@@ -1,7 +1,8 @@
 """Remembers what was read of each entry, so that the next build reads those alone that have changed.
 
-One file an entry, beside the site and never in it. They are pickles of our own, trusted as the code is:
-whoever can write them can write the site. One that cannot be read counts as missing.
+One file an entry, and one for what was worked out of all, beside the site and never in it. They are pickles
+of our own, trusted as the code is: whoever can write them can write the site. One that cannot be read counts
+as missing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.render.stamp import code_stamp, digest
+from leaderboard.stages.known import Known
 
 _UNREADABLE = (
     OSError,
@@ -26,6 +28,9 @@ _UNREADABLE = (
     IndexError,
 )
 """What a pickle raises that is missing, torn, or of other code."""
+
+_KNOWN = "known"
+"""The file of what was worked out; those of entries end in `.pickle`."""
 
 Print = tuple[str, int, int, str]
 """A file: its path, its size, its time in nanoseconds, and the digest of its content."""
@@ -40,21 +45,23 @@ class Memory:
 
     def recall(self, entry: str, files: Sequence[Path]) -> Any:
         """Give what was made of an entry's files, where none has changed; None where one has."""
-        try:
-            stamp, prints, made = pickle.loads(self._path(entry).read_bytes())  # noqa: S301 -- our own file
-        except _UNREADABLE:
-            return None
+        stamp, prints, made = _read(self._path(entry)) or ("", (), None)
         if stamp != self.stamp or [known[0] for known in prints] != [str(path) for path in files]:
             return None
         return made if all(_same(known) for known in prints) else None
 
     def keep(self, entry: str, files: Iterable[Path], made: Any) -> None:
         """Remember what was made of an entry's files."""
-        prints = [_print(path) for path in files]
-        self.folder.mkdir(parents=True, exist_ok=True)
-        partial = self.folder / f".{entry}.partial"
-        partial.write_bytes(pickle.dumps((self.stamp, prints, made), protocol=pickle.HIGHEST_PROTOCOL))
-        partial.replace(self._path(entry))
+        self._write(self._path(entry), (self.stamp, [_print(path) for path in files], made))
+
+    def recall_known(self) -> Known:
+        """Give what earlier builds worked out."""
+        stamp, used = _read(self.folder / _KNOWN) or ("", {})
+        return Known(used if stamp == self.stamp else {})
+
+    def keep_known(self, known: Known) -> None:
+        """Remember what this build asked for."""
+        self._write(self.folder / _KNOWN, (self.stamp, known.used))
 
     def forget(self, entries: frozenset[str]) -> None:
         """Remove what is known of all entries but these."""
@@ -64,6 +71,19 @@ class Memory:
 
     def _path(self, entry: str) -> Path:
         return self.folder / f"{entry}.pickle"
+
+    def _write(self, path: Path, value: Any) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+        partial.replace(path)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return pickle.loads(path.read_bytes())  # noqa: S301 -- our own file
+    except _UNREADABLE:
+        return None
 
 
 def stamp_of(certificates: Mapping[str, str]) -> str:

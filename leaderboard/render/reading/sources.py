@@ -37,10 +37,12 @@ from leaderboard.render.parts.lines import is_scored
 from leaderboard.render.published import read_published
 from leaderboard.render.reading.readings import EntryReader, Reading
 from leaderboard.render.reading.remembered import Memory, stamp_of
+from leaderboard.render.stamp import present_evaluator
 from leaderboard.render.workers import spread, without_collection
 from leaderboard.resources import SCHEMAS
 from leaderboard.stages.aggregate import rank
 from leaderboard.stages.boards import CERTIFICATES, read_certificates, read_deals, read_ranked
+from leaderboard.stages.known import Known
 from leaderboard.stages.standings import Board
 
 ENTRIES_A_TASK = 8
@@ -94,9 +96,14 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     problems = tuple(ProblemSet(places.problems))
     certificates = read_certificates(places.certificates)
     reader = EntryReader(data=places.data, submissions=places.submissions, certificates=certificates)
+    memory = None if config.memory is None else Memory(config.memory, stamp_of(certificates))
+    known = Known() if memory is None else memory.recall_known()
     with without_collection():
-        readings = _read_entries(reader, places, config)
-        boards = rank((reading.scored for reading in readings), certificates)
+        readings = _read_entries(reader, places, config, memory)
+        boards = rank((reading.scored for reading in readings), certificates, known)
+    present = present_evaluator(known)
+    if memory is not None:
+        memory.keep_known(known)
     digests = {reading.scored.standing.entry: reading.submission_sha256 for reading in readings}
     shown = {
         (reading.path.parent.name, reading.path.stem): reading.shown
@@ -109,6 +116,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         boards=boards,
         problems=problems,
         kernels=EntryFiles(places.submissions, places.data, digests, shown),
+        present=present,
         digests=files,
         config=config,
         lines={(reading.path.parent.name, reading.path.stem): reading.lines for reading in readings},
@@ -131,15 +139,16 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     )
 
 
-def _read_entries(reader: EntryReader, places: Places, config: SiteConfig) -> list[Reading]:
+def _read_entries(
+    reader: EntryReader, places: Places, config: SiteConfig, memory: Memory | None
+) -> list[Reading]:
     """Read every entry with its results on all boards; give the results in the order of their paths."""
     by_entry: dict[str, list[Path]] = defaultdict(list)
     for path in sorted((places.data / "results").glob("*/*.json")):
         by_entry[path.stem].append(path)
-    if config.memory is None:
+    if memory is None:
         read = spread(reader.read, list(by_entry.values()), jobs=config.jobs, chunk=ENTRIES_A_TASK)
         return sorted(chain.from_iterable(read), key=_path_of)
-    memory = Memory(config.memory, stamp_of(reader.certificates))
     files = {entry: _files_of(places, entry, paths) for entry, paths in by_entry.items()}
     known = {entry: memory.recall(entry, files[entry]) for entry in by_entry}
     due = [entry for entry, made in known.items() if made is None]

@@ -351,6 +351,23 @@ def test_a_changed_entry_changes_its_pages_and_leaves_others(copy: Path) -> None
     assert not {name for name in changed if name.startswith(("kernels/", "api/v1/results/", "entries/H100"))}
 
 
+def test_after_a_change_the_site_is_the_one_that_is_built_anew(copy: Path) -> None:
+    build_site(sitehouse.read(copy, memory=copy / "read"), copy / "out")
+    path = copy / "data/results/H200/torch-eager.json"
+    result = json.loads(path.read_text())
+    for row in result["rows"]:
+        if row.get("speedup"):
+            row["speedup"] *= 1.5
+            row["speedup_ci95"] = [1.5 * bound for bound in row["speedup_ci95"]]
+    path.write_text(json.dumps(result))
+    body = json.loads((copy / "submissions/hostile.json").read_text())
+    body["metadata"]["display_name"] = "Once hostile"
+    (copy / "submissions/hostile.json").write_text(json.dumps(body))
+    build_site(sitehouse.read(copy, memory=copy / "read"), copy / "out")
+    build_site(sitehouse.read(copy), copy / "anew")
+    assert files_of(copy / "out") == files_of(copy / "anew")
+
+
 def test_a_withdrawn_entry_leaves_nothing_behind(copy: Path) -> None:
     build_before(copy)
     (copy / "submissions" / "hostile.json").unlink()

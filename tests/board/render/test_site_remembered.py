@@ -55,3 +55,14 @@ def test_other_code_and_a_torn_file_count_as_nothing_known(memory: Memory, files
 def test_entries_that_are_gone_are_forgotten(memory: Memory) -> None:
     memory.forget(frozenset({"other"}))
     assert list(memory.folder.iterdir()) == []
+
+
+def test_what_was_worked_out_is_known_to_the_next_build_of_the_same_code(memory: Memory) -> None:
+    known = memory.recall_known()
+    known.all_of({"mine": "digest"}, lambda _: {"mine": (1.0, 2.0)})
+    memory.keep_known(known)
+    memory.forget(frozenset())
+    assert memory.recall_known().get("digest") == (1.0, 2.0)
+    assert Memory(memory.folder, "code 2").recall_known().get("digest") is None
+    (memory.folder / "known").write_bytes(b"torn")
+    assert memory.recall_known().get("digest") is None
