@@ -72,8 +72,8 @@ class World:
     batches: int = 0
     reference_speed: float = 1.0
     kinds: dict[int, str] = field(default_factory=dict)
-    made: list[float] = field(default_factory=list)
-    """The ratio of every round."""
+    made: list[pairing.Round] = field(default_factory=list)
+    """Every round, those of a single call among them."""
 
     def run_timed(
         self, _stand: Any, side: Any, order: list[int], *_: Any, written: list[int] | None = None
@@ -99,7 +99,7 @@ class World:
     def round_of(self, part: Any, reference: Any, candidate: Any, **facts: Any) -> pairing.Round:
         """Note every round that is made, whether it will count or not."""
         found = pairing.round_of(part, reference, candidate, **facts)
-        self.made.append(found.reference_ms / found.candidate_ms)
+        self.made.append(found)
         return found
 
     def _call_ms(self, at: int, each: int, length: int, chance: float) -> float:
@@ -193,7 +193,8 @@ def evaluate(policy: Policy, seed: int, **device: float) -> tuple[float | None, 
             lambda _right, _given, facts: deck.see(facts["distribution"]),
             deck,
         )
-    return _taken(found), world.made
+    lone = {id(r) for r in found.lone}  # they are held against the others, and count in no figure
+    return _taken(found), [r.reference_ms / r.candidate_ms for r in world.made if id(r) not in lone]
 
 
 def moments(seed: int = 0, **device: float) -> list[Moment]:

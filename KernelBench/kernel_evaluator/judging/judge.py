@@ -190,7 +190,7 @@ def _timed(hearing: Hearing, deck: Deck) -> Measurement | None:
         )
     except timed_outputs.WorkLeft:
         return None
-    hearing.calls += sum(each.calls for each in found.rounds)
+    hearing.calls += sum(each.calls for each in (*found.rounds, *found.lone))
     if hearing.is_slow:
         looks = sum(each.look is not None for each in found.rounds)
         hearing.passed = min(hearing.passed + looks, hearing.stand.settings.trials)

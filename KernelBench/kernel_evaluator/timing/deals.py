@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -55,6 +55,9 @@ TIMES_ALONE, TIMES_SLOW_ALONE = 8, 3
 LEAST_SHARED = 4
 """In deals of fewer calls one cannot do the work of many."""
 
+LONE_AT_FIRST = 4
+"""So many deals have as many lone rounds as others; later ones have one."""
+
 
 def measure(
     stand: Stand,
@@ -98,14 +101,12 @@ def measure(
             left_s=left_s(),
         ):
             break
-    worked_s = sum(r.reference_ms * r.calls for r in found.rounds) / 1e3
+    worked_s = sum(r.reference_ms * r.calls for r in (*found.rounds, *found.lone)) / 1e3
     paused_s, ran_s = side.process.paused_s - paused_s, side.process.ran_paused_s - ran_s
     found.paused_ms = pairing.noted(1e3 * paused_s), pairing.noted(1e3 * ran_s)
     # What the candidate itself ran meanwhile is no excuse of its own.
     waited_s = max(0.0, stand.reference.waited_s - waited_s - ran_s)
     found.waited_share = pairing.noted(waited_s / max(worked_s, 1e-9))
-    if found.calls >= LEAST_SHARED:
-        found.single_ms = _time_single(stand, side, found.calls, left_s)
     suspicions.judge_all(found, stand.device.kind)
     return found
 
@@ -128,17 +129,6 @@ def hold_against_alone(stand: Stand, side: Side, found: Measurement) -> None:
         grown = max(1.0, *(each.overhead_ms / max(all_ms, 1e-3) for each in anew))
         found.alone_overheads_ms = pairing.noted(grown * one_ms), pairing.noted(grown * all_ms)
     suspicions.judge_all(found, stand.device.kind)
-
-
-def _time_single(stand: Stand, side: Side, calls: int, left_s: Callable[[], float]) -> tuple[float, float]:
-    """Milliseconds of a call alone: the candidate's by the oracle's clock, the reference's by its own."""
-
-    def alone(each: Side) -> tuple[float, float]:
-        return min(run_timed(stand, each, [secret_draws.one(range(calls))], 0, left_s()) for _ in range(3))
-
-    with side.process.paused():
-        wall_ms, claimed_ms = alone(stand.reference)
-    return pairing.noted(alone(side)[0] - (wall_ms - claimed_ms)), pairing.noted(claimed_ms)
 
 
 def _begin(stand: Stand, deck: Deck, calls: int) -> Measurement:
@@ -202,8 +192,8 @@ def _deal(
 
     After which rounds outputs are looked at a coin says for each, so that no call is safe to leave out and no
     look tells of another; after all as long as a distribution was not seen, or too few looks say little.
+    After some, drawn too, comes one of a single call on inputs that are drawn for it.
     """
-    seed = secret_draws.seed()
     count = (
         FEW_ROUNDS if found.deals < MIN_DEALS else max(FEW_ROUNDS, min(MANY_ROUNDS, found.reference_calls))
     )
@@ -220,49 +210,81 @@ def _deal(
         for at, name in zip(part.candidate, deck.deal(len(part.candidate)), strict=True):
             names[at] = name
     drawn = _refill(stand, names)
+    play = partial(_round, stand, left_s, verify, found)
+    followed = [secret_draws.one(range(len(parts))) for _ in range(_lone_rounds(found, len(parts)))]
     rounds = []
-    for part, is_looked_at in zip(parts, looked_at, strict=True):
-        kept: list[timed_outputs.Kept] = []
-        spent = {}
-        for each in pair:
-            order = part.reference if each.trusted else part.candidate
-            if not found.is_tight:
-                stand.core.renew(side)
-            with side.process.paused() if each.trusted else nullcontext():
-                spent[each.trusted] = run_timed(stand, each, order, seed, left_s(), written=part.candidate)
-            if each.trusted:
-                stand.spare(each, outputs=False)
-            else:
-                claimed_ms = spent[False][1] / len(part.candidate)
-                chosen = (
-                    timed_outputs.choose(stand, part, drawn, claimed_ms, deck.unseen) if is_looked_at else []
-                )
-                kept = timed_outputs.collect(stand, side, part, chosen, left_s)
-        look = None
-        if kept:
-            with side.process.paused():
-                look = timed_outputs.verify(stand, part, drawn, kept, verify)
-        stand.spare(stand.reference)
-        rounds.append(
-            pairing.round_of(
-                part,
-                spent[True],
-                spent[False],
-                bias_ms=stand.inputs.writing_bias_ms,
-                reference_first=pair[0].trusted,
-                placing=found.placings,
-                look=look,
-            )
-        )
+    for number, (part, is_looked_at) in enumerate(zip(parts, looked_at, strict=True)):
+        rounds.append(play(pair, part, drawn, deck.unseen if is_looked_at else None))
         pair.reverse()
+        for _ in range(followed.count(number)):
+            at = secret_draws.one(part.reference)
+            drawn[at] = _draw(stand, at, deck.deal(1)[0])
+            sides = [stand.reference, side] if len(found.lone) % 2 == 0 else [side, stand.reference]
+            with deck.aside():
+                found.lone.append(play(sides, pairing.Part([at], [at]), drawn, ()))
     return rounds
+
+
+def _lone_rounds(found: Measurement, rounds: int) -> int:
+    """How many rounds of a deal are of a single call, whose inputs nobody sees before."""
+    if found.calls < LEAST_SHARED:
+        return 0
+    return rounds if found.deals < LONE_AT_FIRST else 1
+
+
+def _round(
+    stand: Stand,
+    left_s: Callable[[], float],
+    verify: timed_outputs.Verifier,
+    found: Measurement,
+    pair: Sequence[Side],
+    part: pairing.Part,
+    drawn: list[tuple[int, str]],
+    unseen: Collection[str] | None,
+) -> pairing.Round:
+    """A batch of each of a pair of sides, in that order; outputs are looked at unless `unseen` is None."""
+    (side,) = (each for each in pair if not each.trusted)
+    seed = secret_draws.seed()
+    kept: list[timed_outputs.Kept] = []
+    spent = {}
+    for each in pair:
+        order = part.reference if each.trusted else part.candidate
+        if not found.is_tight:
+            stand.core.renew(side)
+        with side.process.paused() if each.trusted else nullcontext():
+            spent[each.trusted] = run_timed(stand, each, order, seed, left_s(), written=part.candidate)
+        if each.trusted:
+            stand.spare(each, outputs=False)
+        elif unseen is not None:
+            claimed_ms = spent[False][1] / len(part.candidate)
+            chosen = timed_outputs.choose(stand, part, drawn, claimed_ms, unseen)
+            kept = timed_outputs.collect(stand, side, part, chosen, left_s)
+    look = None
+    if kept:
+        with side.process.paused():
+            look = timed_outputs.verify(stand, part, drawn, kept, verify)
+    stand.spare(stand.reference)
+    return pairing.round_of(
+        part,
+        spent[True],
+        spent[False],
+        bias_ms=stand.inputs.writing_bias_ms,
+        reference_first=pair[0].trusted,
+        placing=found.placings,
+        look=look,
+    )
 
 
 def _refill(stand: Stand, distributions: Sequence[str]) -> list[tuple[int, str]]:
     """Fresh inputs for every set, not yet shown to anybody; give each one's seed and distribution."""
-    drawn = [(secret_draws.seed(), distribution) for distribution in distributions]
-    for at, (seed, distribution) in enumerate(drawn):
-        stand.inputs.put(at, partial(stand.source.draw, seed, distribution), secretly=True)
+    drawn = [_draw(stand, at, distribution) for at, distribution in enumerate(distributions)]
     for at in range(len(drawn), stand.inputs.count):
         stand.inputs.forget(at)  # of a kernel that made more calls
     return drawn
+
+
+def _draw(stand: Stand, at: int, distribution: str) -> tuple[int, str]:
+    """Fresh inputs for one set, not yet shown to anybody; give their seed and distribution."""
+    seed = secret_draws.seed()
+    stand.inputs.put(at, partial(stand.source.draw, seed, distribution), secretly=True)
+    return seed, distribution

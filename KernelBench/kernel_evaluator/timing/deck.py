@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from kernel_evaluator import secret_draws
 
@@ -37,6 +38,13 @@ class Deck:
     def see(self, name: str) -> None:
         """Note that an output on this distribution was compared."""
         self.seen.add(name)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within this no look counts: who knows that a call is alone may be right there and nowhere else."""
+        seen = set(self.seen)
+        yield
+        self.seen = seen
 
     def drop(self, name: str) -> None:
         """Deal a distribution no more that says nothing, unless there is no other."""

@@ -35,7 +35,7 @@ BUSY_SHARE = 0.05
 class Measurement:
     """What the rounds gave, of `calls` input sets a deal, of which the reference runs `reference_calls`.
 
-    `single_ms`: a call alone, the candidate's by the oracle's clock and the reference's by its own.
+    `lone`: rounds of a single call, which count in no figure and are held against the others.
     `paused_ms`: how long the candidate was stopped, and what it used of processors meanwhile.
     `alone_ms`: a call of the reference while no candidate was at work. `alone_overheads_ms`: what a batch of
     one call, and of all the reference's calls, took besides then. `waited_share`: for such a share of its
@@ -51,7 +51,7 @@ class Measurement:
     calls: int
     reference_calls: int = 0
     rounds: list[pairing.Round] = field(default_factory=list)
-    single_ms: tuple[float, float] | None = None
+    lone: list[pairing.Round] = field(default_factory=list)
     alone_ms: float | None = None
     alone_overheads_ms: tuple[float, float] | None = None
     paused_ms: tuple[float, float] | None = None
@@ -127,7 +127,7 @@ class Measurement:
             "oracle_ms": self.oracle_ms,
             "claimed_ms": self.claimed_ms,
             "deferred_ms": self.deferred_ms,
-            "single_call_ms": self.single_ms[0] if self.single_ms else 0.0,
+            "single_call_ms": statistics.median(r.candidate_ms for r in self.lone) if self.lone else 0.0,
             "calls_a_batch": self.calls,
         }
 
@@ -135,8 +135,8 @@ class Measurement:
         """What a row carries of it: the rounds as columns, so that all figures can be worked out again."""
         calls = {"calls_a_deal": self.calls, "reference_calls_a_deal": self.reference_calls}
         said = {**calls, **pairing.columns(self.rounds)}
-        if self.single_ms:
-            said["single_ms"] = list(self.single_ms)
+        if self.lone:
+            said["lone"] = pairing.columns(self.lone)
         if self.paused_ms:
             said["paused_ms"] = list(self.paused_ms)
         if self.alone_ms is not None:
@@ -150,13 +150,12 @@ class Measurement:
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Measurement:
         """Read what a row carries; raise ValueError, KeyError or TypeError where it is no measurement."""
-        single_ms, paused_ms = said.get("single_ms"), said.get("paused_ms")
-        overheads_ms = said.get("alone_overheads_ms")
+        paused_ms, overheads_ms = said.get("paused_ms"), said.get("alone_overheads_ms")
         return cls(
             calls=said["calls_a_deal"],
             reference_calls=said["reference_calls_a_deal"],
             rounds=pairing.from_columns(said),
-            single_ms=(single_ms[0], single_ms[1]) if single_ms else None,
+            lone=pairing.from_columns(said["lone"]) if "lone" in said else [],
             alone_ms=said.get("alone_ms"),
             waited_share=said.get("waited_share", 0.0),
             alone_overheads_ms=(overheads_ms[0], overheads_ms[1]) if overheads_ms else None,

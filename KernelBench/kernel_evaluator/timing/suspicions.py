@@ -35,8 +35,8 @@ RAN_WHILE_STOPPED = "RanWhileStopped"
 RAN_MS, RAN_SHARE = 20.0, 0.05
 """So much processor time, and this share of the pauses, threads may take to come to a stop."""
 
-SHARED_SHARE = 0.25
-"""A call alone that takes this share of a whole deal may have done the deal's work."""
+LONE_MS = {"cuda": 0.2, "cpu": 0.3}
+"""A call alone may take twice what it takes among others, and so much more."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def judge_all(found: Measurement, device: str) -> None:
     """Say what follows from a measurement that is complete: its charge, its labels, its suspicion."""
     found.deferred_ms, found.labels, found.suspicion = 0.0, [], None
     charge_deferred(found, device)
-    judge_single(found)
+    judge_lone(found, device)
     judge_clocks(found, device)
     judge_pauses(found)
     if not found.suspicion:
@@ -172,14 +172,24 @@ def _beside_ms(found: Measurement) -> float:
     return statistics.median(r.reference_ms for r in found.rounds)
 
 
-def judge_single(found: Measurement) -> None:
-    """A call alone must not cost far more than a call among many: else one call did the work of all."""
-    if found.single_ms is None:
+def judge_lone(found: Measurement, device: str) -> None:
+    """A call alone must not take far longer than a call among many: else one call did the work of others.
+
+    To launch a call and to do it overlap among many, and come one after the other alone: it takes twice as
+    long at most, or longer by what the reference's takes longer. What is late is added. Of the reference's
+    only rounds count before which the candidate could not know that they come.
+    """
+    theirs = [r.reference_ms for r in found.lone if r.reference_first]
+    if len(found.lone) < pairing.MIN_ROUNDS or not theirs:
         return
-    alone_ms, reference_ms = found.single_ms
-    honest = max(3 * found.oracle_ms, 3 * reference_ms if found.calls == found.reference_calls else 0.0) + 0.2
-    if alone_ms > honest and alone_ms > SHARED_SHARE * found.oracle_ms * found.calls:
-        message = f"a call alone takes {alone_ms:.4f} ms, a call in a batch {found.oracle_ms:.4f} ms"
+    claimed_ms = statistics.median(r.candidate_ms for r in found.lone)
+    late_ms = statistics.median(max(0.0, _latest_ms(r.look)) if r.look else 0.0 for r in found.lone)
+    alone_ms = max(claimed_ms, pairing.oracle_ms(found.lone)) + late_ms
+    among_ms = max(found.claimed_ms, found.oracle_ms) + found.deferred_ms
+    later_ms = statistics.median(theirs) - found.reference_ms
+    _log.debug("alone %.4f ms, among many %.4f, the reference's %.4f later", alone_ms, among_ms, later_ms)
+    if alone_ms > among_ms + max(among_ms, later_ms) + LONE_MS[device]:
+        message = f"a call alone takes {alone_ms:.4f} ms, a call in a batch {among_ms:.4f} ms"
         found.suspicion = ("WorkSharedBetweenCalls", message)
 
 
