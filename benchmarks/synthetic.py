@@ -175,6 +175,7 @@ def _metadata(entry: str, chance: random.Random) -> dict[str, Any]:
             "model": entry.split("-", maxsplit=1)[0],
             "temperature": 0.7,
             "samples": 1,
+            "scaffold": entry.split("-")[1],
             "cost_usd": 12.5,
         },
     }

@@ -52,7 +52,7 @@ EVENTS = {
     "validate.yml": {"pull_request", "merge_group"},
 }
 LINE = re.compile(
-    r"(\.venv/bin/kbl (ci|validate|site) [^;&|`\n]+|scripts/install\.sh (site|github|modal)|make (check|test|gvisor))"
+    r"(\.venv/bin/kbl (ci|validate|site) [^;&|`\n]+|scripts/install\.sh (site|github|modal)|scripts/fonts\.sh|make (check|test|gvisor))"
 )
 
 

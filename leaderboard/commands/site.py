@@ -57,6 +57,13 @@ def build(
         f"{report.files} files, {report.size_bytes / 1e6:.1f} MB in {out} after {report.seconds:.1f} s: "
         f"{report.written} written, {report.unchanged} unchanged, {report.removed} removed"
     )
+    if report.not_covered:
+        some = ", ".join([*report.not_covered[:5], *(["…"] if len(report.not_covered) > 5 else [])])
+        say(
+            f"no font here has all signs of the names of {some}: pictures show their ids; "
+            "apt-get install fonts-dejavu-core fonts-noto-core fonts-noto-cjk",
+            err=True,
+        )
 
 
 def serve(

@@ -131,7 +131,10 @@ class SiteData:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildReport:
-    """What a build did: files written, left as they were, and removed; bytes of the whole site."""
+    """What a build did: files written, left as they were, and removed; bytes of the whole site.
+
+    `not_covered` are entries with a sign in their names that no font here has.
+    """
 
     written: int
     unchanged: int
@@ -139,3 +142,4 @@ class BuildReport:
     files: int
     size_bytes: int
     seconds: float
+    not_covered: Sequence[str] = ()

@@ -70,6 +70,7 @@ def build_site(data: SiteData, out: Path) -> BuildReport:
         files=len(folder.kept),
         size_bytes=folder.size_bytes(),
         seconds=time.monotonic() - began,
+        not_covered=pictures.not_covered(site),
     )
 
 

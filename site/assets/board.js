@@ -23,7 +23,8 @@ let picked = state.read("pick").split(",").filter(Boolean).slice(0, MOST);
 
 const HITS = 5;
 const UNKNOWN = "not stated";
-const FIELDS = ["search", "kind", "language", "model"];
+const ORIGIN = ["model", "scaffold"];
+const FIELDS = ["search", "kind", "language", "model", "scaffold"];
 
 function figure(entry, name) {
   if (against === "eager" || !(name in againstPlace)) return entry[level] ? entry[level][place[name]] : null;
@@ -42,11 +43,14 @@ function value(entry, column) {
   return figure(entry, column);
 }
 
+// What an entry says of its model or scaffold; a baseline was written by neither.
+const stated = (entry, name) => entry[name] || (entry.kind === "entry" ? UNKNOWN : "");
+
 function matching() {
-  const [search, kind, language, model] = FIELDS.map((id) => byId(id).value);
+  const [search, kind, language, ...origin] = FIELDS.map((id) => byId(id).value);
   const wanted = search.trim().toLowerCase();
   return entries.filter((entry) => (!kind || entry.kind === kind) && (!language || entry.languages.includes(language))
-    && (!model || (model === UNKNOWN ? entry.kind === "entry" && !entry.model : entry.model === model)) && (!wanted || entry.text.includes(wanted)));
+    && ORIGIN.every((name, at) => !origin[at] || stated(entry, name) === origin[at]) && (!wanted || entry.text.includes(wanted)));
 }
 
 function whisker(entry) {
@@ -117,7 +121,7 @@ function offerMore(rest) {
 function remember() {
   const plain = sort.column === "rank" && sort.direction === "up";
   state.write({
-    q: byId("search").value, kind: byId("kind").value, language: byId("language").value, model: byId("model").value,
+    q: byId("search").value, kind: byId("kind").value, language: byId("language").value, model: byId("model").value, scaffold: byId("scaffold").value,
     against: against === "eager" ? "" : against, level: level === "all" ? "" : level, sort: plain ? "" : `${sort.column}.${sort.direction}`, pick: picked.join(","),
   });
 }
@@ -207,10 +211,10 @@ function heads() {
 }
 
 function fields() {
-  for (const [id, name] of [["search", "q"], ["kind", "kind"], ["language", "language"], ["model", "model"]]) {
+  for (const [id, name] of [["search", "q"], ["kind", "kind"], ["language", "language"], ["model", "model"], ["scaffold", "scaffold"]]) {
     const field = byId(id);
-    if (id === "language" || id === "model") {
-      const values = new Set(entries.flatMap((entry) => (id === "model" ? entry.model || (entry.kind === "entry" ? UNKNOWN : "") : entry.languages)).filter(Boolean));
+    if (id === "language" || ORIGIN.includes(id)) {
+      const values = new Set(entries.flatMap((entry) => (id === "language" ? entry.languages : stated(entry, id))).filter(Boolean));
       field.append(...[...values].sort().map((text) => el("option", {}, text)));
     }
     field.value = state.read(name);

@@ -41,7 +41,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         bar_ticks=charts.histogram_ticks(),
         languages=Counter(kernel.language for kernel in kernels if kernel.language).most_common(),
         roofline=plots.roofline_plot(
-            [kernel for kernel in kernels if kernel.key.sample == 0], view.roofs, *view.device
+            [kernel for kernel in kernels if kernel.sample == 0], view.roofs, *view.device
         ),
         progress=_progress(history(site, view, line), line.name),
         labels=Counter(label for kernel in kernels for label in kernel.labels).most_common(),

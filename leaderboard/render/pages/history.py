@@ -199,7 +199,7 @@ def _arrivals(site: Site, view: BoardView) -> Iterator[Arrival]:
         finished_at = entry.standing.result.finished_at
         first_correct = site.data.first_correct.get((view.name, entry.standing.entry), {})
         for line in view.by_entry[entry.standing.entry]:
-            if line.speedup and line.speedup > 1 and line.status is Status.CORRECT and not line.key.sample:
+            if line.speedup and line.speedup > 1 and line.status is Status.CORRECT and not line.sample:
                 at = (
                     first_correct.get((line.key, line.kernel_sha256), finished_at)
                     if first_correct

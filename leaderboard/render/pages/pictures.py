@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -29,7 +30,9 @@ _FONTS = (
     "Arial.ttf",
     "Helvetica.ttc",
 )
-"""Fonts by the names that systems have for them; the first that can draw a text is taken."""
+"""Fonts by the names that systems have for them; the first that has a text is taken."""
+_ASCENT = 0.93
+"""How far below a line's top its letters stand, by their size: the same in every font."""
 _INK, _GREY, _ACCENT, _RULE = 5, 3, 6, 7
 """Places in a palette of eight; the edges of letters lie between 0 and ink: more shades double the file."""
 _PAPER_RGB, _INK_RGB = (252, 252, 250), (24, 26, 31)
@@ -182,7 +185,7 @@ def _latest(view: BoardView) -> str:
 
 
 def _write(site: Site, name: str, sheet: _Sheet) -> None:
-    site.folder.write_made(name, digest(sheet), partial(_draw, sheet))
+    site.folder.write_made(name, digest(sheet, _fonts_here()), partial(_draw, sheet))
 
 
 def _draw(sheet: _Sheet) -> bytes:
@@ -197,13 +200,13 @@ def _draw(sheet: _Sheet) -> bytes:
         (330, 30, _GREY, numbers.plain(sheet.note, 64)),
         (572, 26, _GREY, sheet.foot),
     ):
-        draw.text((80, top), text, fill=fill, font=_font_for(text, size))
+        _write_text(draw, (80, top), text, size, fill)
     draw.rectangle((80, 392, 1120, 394), fill=_RULE)
     for at, (label, value, unit) in enumerate(sheet.below):
         left = 80 + 360 * at
-        draw.text((left, 412), label, fill=_GREY, font=_font_for(label, 26))
-        draw.text((left, 446), value, fill=_INK, font=_font(48))
-        draw.text((left, 508), unit, fill=_GREY, font=_font(24))
+        _write_text(draw, (left, 412), label, 26, _GREY)
+        _write_text(draw, (left, 446), value, 48, _INK)
+        _write_text(draw, (left, 508), unit, 24, _GREY)
     picture.putpalette(_palette())  # text runs from paper to ink, two values are accent and rule
     stream = io.BytesIO()
     picture.save(stream, "PNG", compress_level=6, bits=4)
@@ -224,35 +227,75 @@ def _palette() -> bytes:
     return bytes(value for colour in colours for value in colour)
 
 
+def not_covered(site: Site) -> list[str]:
+    """Name the entries whose pictures show something else, since no font here has all signs of a name."""
+    lines = (line for view in site.boards for line in view.entries)
+    return sorted(
+        {line.standing.entry for line in lines if not _is_covered(f"{line.name} {line.organization}")}
+    )
+
+
 def _covered(text: str, instead: str) -> str:
-    """Give a text that some font here can draw, or what stands for it: nobody reads boxes."""
-    return text if _covering(text) else instead
+    """Give a text that the fonts here can draw, or what stands for it: nobody reads boxes."""
+    return text if _is_covered(text) else instead
 
 
-def _font_for(text: str, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    name = _covering(text)
-    return ImageFont.truetype(name, size) if name else _font(size)
+def _is_covered(text: str) -> bool:
+    return all(_font_of(sign) for sign in set(text) if not _clings(sign))
 
 
-@lru_cache(maxsize=4096)
-def _covering(text: str) -> str:
-    """Name the first font here that has every sign of a text; empty where none has."""
-    for name in _FONTS:
-        try:
-            font = ImageFont.truetype(name, 16)
-        except OSError:
-            continue
-        absent = bytes(font.getmask("\U0010ffff"))
-        if all(sign.isspace() or bytes(font.getmask(sign)) != absent for sign in set(text)):
-            return name
-    return ""
+def _write_text(draw: ImageDraw.ImageDraw, place: tuple[int, int], text: str, size: int, fill: int) -> None:
+    """Draw a line of text: in the first font that has all of it, else each part in one that has that."""
+    left, top = place
+    for name, part in _parts(text):
+        font = _font(name, size)
+        draw.text((left, top + _ASCENT * size), part, fill=fill, font=font, anchor="ls")
+        left += round(draw.textlength(part, font=font))
+
+
+def _parts(text: str) -> list[tuple[str, str]]:
+    whole = next((name for name in _fonts_here() if all(_has(name, sign) for sign in set(text))), "")
+    if whole:
+        return [(whole, text)]
+    parts: list[tuple[str, str]] = []
+    for sign in text:
+        name, before = parts.pop() if parts else (_font_of(sign), "")
+        if _clings(sign) or name == _font_of(sign):
+            parts.append((name, before + sign))
+        else:
+            parts += [(name, before), (_font_of(sign), sign)]
+    return parts
+
+
+def _clings(sign: str) -> bool:
+    """Whether a sign goes with the one before: spaces, and marks above and below letters."""
+    return sign.isspace() or unicodedata.category(sign).startswith("M")
+
+
+@lru_cache(maxsize=65_536)
+def _font_of(sign: str) -> str:
+    """Name the first font here that has a sign; empty where none has."""
+    return next((name for name in _fonts_here() if _has(name, sign)), "")
+
+
+@lru_cache(maxsize=65_536)
+def _has(name: str, sign: str) -> bool:
+    font = _font(name, 16)
+    return _clings(sign) or bytes(font.getmask(sign)) != bytes(font.getmask("\U0010ffff"))
 
 
 @lru_cache
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+def _fonts_here() -> tuple[str, ...]:
+    found = []
     for name in _FONTS:
         try:
-            return ImageFont.truetype(name, size)
+            ImageFont.truetype(name, 16)
         except OSError:
             continue
-    return ImageFont.load_default(size)
+        found.append(name)
+    return tuple(found)
+
+
+@lru_cache
+def _font(name: str, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.truetype(name, size) if name else ImageFont.load_default(size)

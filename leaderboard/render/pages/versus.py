@@ -60,7 +60,7 @@ def pairs(view: BoardView) -> Iterator[Versus]:
 def versus(view: BoardView, a: EntryLine, b: EntryLine) -> Versus:
     """Compare two entries; `site/assets/compare.js` does the same."""
     left, right = (
-        {line.problem: line for line in view.by_entry[side.standing.entry] if line.key.sample == 0}
+        {line.problem: line for line in view.by_entry[side.standing.entry] if line.sample == 0}
         for side in (a, b)
     )
     counts: Counter[Outcome] = Counter()

@@ -38,8 +38,8 @@ class KernelLine(NamedTuple):
     A tuple, since a large board has hundreds of thousands, and processes send them to each other.
     """
 
-    key: KernelKey
     problem: str
+    sample: int
     entry: str
     status: Status
     speedup: float | None
@@ -51,6 +51,11 @@ class KernelLine(NamedTuple):
     message: str
     kernel_sha256: str
     language: str
+
+    @property
+    def key(self) -> KernelKey:
+        """Level, problem and sample."""
+        return _key(self.problem, self.sample)
 
     @property
     def words(self) -> str:
@@ -123,13 +128,13 @@ def is_scored(key: KernelKey) -> bool:
 
 def kernel_line(row: Row, entry: str, roofs: Mapping[str, Roof], written_in: str) -> KernelLine:
     """Give one row as tables show it."""
-    key, problem = _named(row.key)
+    problem = _problem(row.key)
     runtime = row.runtime_ms.median if row.runtime_ms else None
     roof = roofs.get(problem)
     failure = row.failure
     return KernelLine(
-        key,
         problem,
+        row.key.sample,
         entry,
         row.status,
         row.speedup,
@@ -154,9 +159,15 @@ def kernel_lines(result: ResultFile, sources: Mapping[KernelKey, str]) -> Iterat
 
 
 @cache
-def _named(key: KernelKey) -> tuple[KernelKey, str]:
-    """Name a kernel's problem; equal keys become one object, for they stand in every entry."""
-    return key, places.problem_id(key)
+def _problem(key: KernelKey) -> str:
+    """Name a kernel's problem; equal names become one object, for they stand in every entry."""
+    return places.problem_id(key)
+
+
+@cache
+def _key(problem: str, sample: int) -> KernelKey:
+    level, problem_id = problem.split("_")
+    return KernelKey(int(level), int(problem_id), sample)
 
 
 def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:

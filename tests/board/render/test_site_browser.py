@@ -141,6 +141,20 @@ def test_filters_leave_what_fits(page: Any, site: str) -> None:
     assert ["PyTorch as it is"] == names(page)
 
 
+@pytest.mark.parametrize("field", ["model", "scaffold"])
+def test_entries_are_filtered_by_what_wrote_them(page: Any, site: str, field: str) -> None:
+    board(page, site)
+    value = page.locator(f"#{field} option").nth(1).text_content()
+    page.select_option(f"#{field}", value)
+    until(page, f"new URLSearchParams(location.search).get('{field}') === {json.dumps(value)}")
+    rows = page.locator("#standings tbody tr")
+    assert 0 < rows.count() < 8
+    assert all(value in text for text in rows.locator("th").all_text_contents())
+    page.reload()
+    page.wait_for_selector("#search", state="visible")
+    assert value == page.input_value(f"#{field}")
+
+
 def test_an_address_shows_what_was_chosen(page: Any, site: str) -> None:
     board(page, site)
     page.fill("#search", "a")
