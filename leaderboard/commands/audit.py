@@ -141,7 +141,7 @@ def certify_command(
     device: _Device = Device.AUTO,
     out: Annotated[Path | None, typer.Option(help="The file; read first, and continued.")] = None,
     twins: Annotated[Path | None, typer.Option(help="What twins show; read first, and continued.")] = None,
-    precision: Annotated[list[str] | None, typer.Option(help="fp32, fp16 or bf16; may be repeated.")] = None,
+    precision: Annotated[str, typer.Option(help="Of which boards: fp32 or bf16.")] = "fp32",
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
     limit_s: Annotated[float, typer.Option(help="Stop after so many seconds; run again to go on.")] = 1e9,
@@ -149,51 +149,48 @@ def certify_command(
 ) -> None:
     """Try answers that skip the work, and cheaper twins of the reference, against every problem.
 
-    Writes which problems can be ranked, and which inputs tell the twins from the reference.
+    Writes which problems can be ranked, and for fp32 which inputs tell the twins from the reference.
     Exit status: 0 all chosen problems are certified, 1 some are left.
     """
     from kernel_evaluator.machine.extras import require
     from kernel_evaluator.problems.deciding import SHARPNESS
+    from kernel_evaluator.records.rows import BOARD_PRECISIONS
 
     from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
 
     require("evaluate", "kbl certify")
     from kernel_evaluator.proofs import certify
-    from kernel_evaluator.proofs.examination import PRECISIONS
 
     where = chosen_device(device.value)
-    precisions = precision or ["fp32"]
-    unknown = [name for name in precisions if name not in PRECISIONS]
-    if unknown:
-        raise _failed(ValueError(f"--precision must be one of {sorted(PRECISIONS)}, got {unknown[0]!r}"))
+    if precision not in BOARD_PRECISIONS:
+        raise _failed(ValueError(f"--precision must be {' or '.join(BOARD_PRECISIONS)}, got {precision!r}"))
     try:
         open_place("local", where, gpus=None)
         problems = _chosen_problems(where, selection_of(level, only, None))
     except (EvaluationError, ValueError) as error:
         raise _failed(error) from error
     deadline = time.monotonic() + limit_s
-    left = _try_answers(problems, where, precisions, out or certify.CERTIFICATES, deadline, fresh=fresh)
-    left += _try_twins(problems, where, twins or SHARPNESS, deadline, fresh=fresh)
+    left = _try_answers(problems, where, precision, out or certify.path_for(precision), deadline, fresh=fresh)
+    if precision == "fp32":
+        left += _try_twins(problems, where, twins or SHARPNESS, deadline, fresh=fresh)
     raise typer.Exit(1 if left else 0)
 
 
 def _try_answers(
-    problems: list[Problem], where: str, precisions: list[str], path: Path, deadline: float, *, fresh: bool
+    problems: list[Problem], where: str, precision: str, path: Path, deadline: float, *, fresh: bool
 ) -> int:
     """Certify by null answers what is not certified yet; say how many are left."""
     from kernel_evaluator.proofs import certify
 
     entries = {} if fresh else certify.read(path)
     limit_s = deadline - time.monotonic()
-    for key, name, found in certify.certify(problems, where, precisions, entries, limit_s):
-        held = {**entries.get(key, {}).get("precisions", {}), **certify.entry({name: found})["precisions"]}
-        entries[key] = {**held.get("fp32", held[name]), "precisions": held}
-        certify.write(path, _source(where), entries)
+    for key, name, found in certify.certify(problems, where, [precision], entries, limit_s):
+        if where == "cuda" or not isinstance(found, str):  # what a CPU cannot run, a GPU may
+            entries[key] = certify.entry({name: found})
+            certify.write(path, _source(where), entries)
         if isinstance(found, str) or found.evidence:
             say(f"{key} {name}: {found if isinstance(found, str) else found.evidence}")
-    left = sum(
-        name not in entries.get(_key(p), {}).get("precisions", {}) for p in problems for name in precisions
-    )
+    left = sum(precision not in entries.get(_key(p), {}).get("precisions", {}) for p in problems)
     say(f"{len(entries)} problems are certified in {path}; {left} are left")
     return left
 

@@ -12,7 +12,8 @@ from kernel_evaluator.records.rows import ResultFile, Row
 from leaderboard.files import store
 from leaderboard.files.merged import merged_results
 from leaderboard.files.submission import Submission
-from leaderboard.stages.boards import CERTIFICATES, read_ranked, read_submissions
+from leaderboard.stages.aggregate import unranked_in
+from leaderboard.stages.boards import read_certificates, read_ranked, read_submissions
 
 Line = dict[str, Any]
 
@@ -22,8 +23,14 @@ def read_release(data: Path, submissions: Path) -> tuple[list[Line], list[Line]]
     results = store.recorded_results(data)
     known = read_submissions(submissions, {result.entry for result in results})
     shown = [result for result in merged_results(data, results, known) if result.entry in known]
-    ranked = read_ranked(CERTIFICATES)
-    kernels = [line for result in shown for line in _kernels(result, known[result.entry], ranked)]
+    proven, certificates = read_ranked(), read_certificates()
+    kernels = [
+        line
+        for result in shown
+        for line in _kernels(
+            result, known[result.entry], proven - set(unranked_in(certificates, result.precision))
+        )
+    ]
     return kernels, [_entry(result, known[result.entry]) for result in shown]
 
 

@@ -15,6 +15,7 @@ from kernel_evaluator.records.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelK
 from kernel_evaluator.records.rows import ResultFile, Row, Status
 from kernel_evaluator.upstream.files import is_compiled
 
+from leaderboard.files.store import StoreError
 from leaderboard.files.submission import Submission
 from leaderboard.light.roofline import roofs_for
 from leaderboard.stages.confirm import needs_second
@@ -28,6 +29,9 @@ REFERENCE_GPU = "H100"
 """The GPU model whose board comes first."""
 
 PASS_AT = (1, 5, 10, 20, 50, 100)
+
+Certificates = Mapping[str, Mapping[str, str]]
+"""By precision the problems that do not rank, such as `"1_23"`, each with the evidence."""
 
 _Problem = tuple[int, int]
 """A problem's level and number."""
@@ -61,26 +65,33 @@ class _Entry:
 
 
 def aggregate(
-    results: Iterable[ResultFile], submissions: Mapping[str, Submission], certificates: Mapping[str, str]
+    results: Iterable[ResultFile], submissions: Mapping[str, Submission], certificates: Certificates
 ) -> tuple[Board, ...]:
     """Make the boards: one a GPU model and size class, the reference GPU first, reduced sizes last.
 
-    `certificates` maps problems that a trivial answer satisfies (`"1_23"`) to the evidence. Results whose
-    submission is missing are left out, as are rows whose kernel the submission has no more, and speedups
-    that were found once and have to be found twice.
+    Results whose submission is missing are left out, as are rows whose kernel the submission has no more, and
+    speedups that were found once and have to be found twice. Raises StoreError where `certificates` say
+    nothing of a precision.
     """
     known = (result for result in results if result.entry in submissions)
     return rank((score(result, submissions[result.entry], certificates) for result in known), certificates)
 
 
-def score(result: ResultFile, submission: Submission, certificates: Mapping[str, str]) -> Scored:
+def score(result: ResultFile, submission: Submission, certificates: Certificates) -> Scored:
     """Score one entry on one board: all of `aggregate` that needs no other entry."""
-    entry = _entry(result, submission)
-    return Scored(standing=_standing(entry, certificates), speedups=_speedups(entry, certificates))
+    entry, unranked = _entry(result, submission), unranked_in(certificates, result.precision)
+    return Scored(standing=_standing(entry, unranked), speedups=_speedups(entry, unranked))
+
+
+def unranked_in(certificates: Certificates, precision: str) -> Mapping[str, str]:
+    """Give the problems that do not rank in a precision; raise StoreError where nobody looked."""
+    if precision not in certificates:
+        raise StoreError(f"no certificates say which problems are ranked in {precision}: see kbl certify")
+    return certificates[precision]
 
 
 def rank(
-    scored: Iterable[Scored], certificates: Mapping[str, str], known: Known | None = None
+    scored: Iterable[Scored], certificates: Certificates, known: Known | None = None
 ) -> tuple[Board, ...]:
     """Make the boards, as `aggregate` does, of entries scored with the same certificates.
 
@@ -96,7 +107,7 @@ def rank(
     )
 
 
-def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str], known: Known) -> Board:
+def _board(name: str, scored: Sequence[Scored], certificates: Certificates, known: Known) -> Board:
     gains = {item.standing.entry: item.speedups.gains for item in scored}
     ranked = [item.standing.entry for item in scored if not item.standing.unranked_because]
     ranks = shared_ranks({entry: gains[entry] for entry in ranked}, known)
@@ -122,7 +133,7 @@ def _board(name: str, scored: Sequence[Scored], certificates: Mapping[str, str],
         gpu=scored[0].standing.result.gpu,
         sizes=scored[0].standing.result.sizes,
         standings=tuple(sorted(standings, key=_place)),
-        unranked_problems=dict(certificates),
+        unranked_problems=dict(unranked_in(certificates, scored[0].standing.result.precision)),
         speedups=speedups,
         references=factors,
     )

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from kernel_evaluator.problems.deciding import SHARPNESS, Deal, deal_of, read
 from kernel_evaluator.records.places import PROBLEM_SET
+from kernel_evaluator.records.rows import BOARD_PRECISIONS
 
 from leaderboard.files import store
 from leaderboard.files.merged import merged_results
 from leaderboard.files.submission import Submission, load
-from leaderboard.stages.aggregate import aggregate
+from leaderboard.stages.aggregate import Certificates, aggregate
 from leaderboard.stages.standings import Board
 
 CERTIFICATES = PROBLEM_SET / "certificates.json"
@@ -29,14 +30,30 @@ def load_boards(
     return aggregate(merged_results(data, results, known), known, read_certificates(certificates))
 
 
-def read_certificates(path: Path = CERTIFICATES) -> dict[str, str]:
-    """Read which problems are not ranked, and the evidence; raise StoreError without the file."""
-    return {key: str(facts["evidence"]) for key, facts in _certified(path).items() if not facts["ranked"]}
+def read_certificates(path: Path = CERTIFICATES) -> Certificates:
+    """Read which problems are not ranked, and the evidence, by precision; raise StoreError without the file.
+
+    What is not ranked in fp32 is in no precision. A precision whose certificates are missing is left out.
+    """
+    common = _unranked(_certified(path))
+    own = {name: path.with_name(f"{path.stem}-{name}.json") for name in BOARD_PRECISIONS[1:]}
+    return {
+        "fp32": common,
+        **{name: _unranked(_read(file)) | common for name, file in own.items() if file.is_file()},
+    }
 
 
 def read_ranked(path: Path = CERTIFICATES) -> frozenset[str]:
-    """Read which problems are proven to be ranked; raise StoreError without the file."""
+    """Read which problems are proven to be ranked in fp32; raise StoreError without the file."""
     return frozenset(key for key, facts in _certified(path).items() if facts["ranked"])
+
+
+def _unranked(problems: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+    return {key: str(facts["evidence"]) for key, facts in problems.items() if not facts["ranked"]}
+
+
+def _read(path: Path) -> dict[str, Mapping[str, object]]:
+    return dict(store.read_strictly(path)["problems"])
 
 
 def _certified(path: Path) -> Mapping[str, Mapping[str, object]]:
@@ -47,7 +64,7 @@ def _certified(path: Path) -> Mapping[str, Mapping[str, object]]:
     """
     if not path.is_file():
         raise store.StoreError(f"{path} is missing: it says which problems are ranked; kbl doctor says more")
-    problems: dict[str, Mapping[str, object]] = dict(store.read_strictly(path)["problems"])
+    problems = _read(path)
     known = _known_places(path.with_name(PLACES.name))
     for key, why in (known | _undecided(path.with_name(SHARPNESS.name))).items():
         if problems.get(key, {"ranked": True})["ranked"]:

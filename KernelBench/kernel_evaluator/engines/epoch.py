@@ -92,6 +92,8 @@ CHECKOUTS = (
         variable="THUNDERKITTENS_ROOT",
     ),
 )
+"""ThunderKittens is in git alone: PyPI has no package of its headers, and this list was written without a way
+to its repository. Whoever has one looks a commit up, as docs/maintainers.md says; none is guessed."""
 
 BACKENDS = tuple(dict.fromkeys(name for part in (*PARTS, *CHECKOUTS) for name in part.backends))
 """What a kernel of the board can be written in."""
@@ -146,6 +148,18 @@ _PRICES = {
 def price_of(engine: str, gpu: str) -> Price | None:
     """Give the prices on an engine; None where nobody sends a bill."""
     return _PRICES.get((engine, gpu))
+
+
+def unserved(engine: str, gpu: str) -> str:
+    """Say why nothing may be judged on an engine for a board of that GPU; empty where it may.
+
+    An engine that sends bills needs a price: without one no cap holds.
+    """
+    if engine in {paid for paid, _ in _PRICES} and price_of(engine, gpu) is None:
+        return f"{engine} sends a bill, and no price of {gpu} is known: add it to _PRICES in engines/epoch.py"
+    if engine == "modal" and gpu != GPU:
+        return f"in the epoch {EPOCH} {engine} judges on {GPU} alone, not on {gpu}"
+    return ""
 
 
 def judging_usd_per_second(price: Price) -> float:

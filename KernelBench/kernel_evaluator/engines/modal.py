@@ -57,6 +57,8 @@ class ModalEngine:
         max_usd: float = epoch.MAX_USD,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if why := epoch.unserved("modal", epoch.GPU):
+            raise ValueError(why)
         self._progress: Progress = progress or _silent
         self._meter = Meter(epoch.price_of("modal", epoch.GPU), max_usd, clock)
 

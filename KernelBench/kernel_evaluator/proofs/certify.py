@@ -1,7 +1,8 @@
 """Which problems does a trivial answer satisfy, under the evaluator's own inputs and tolerances?
 
 Where a null answer gets through on upstream's inputs, the panel and other weights are tried. Where it gets
-through all of them, the problem cannot be ranked. Runs references only; never sees a submission.
+through all of them, the problem cannot be ranked. In half precision it cannot either where the exact answer
+itself is wrong. Runs references only; never sees a submission.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 
 from kernel_evaluator.numerics import compare
 from kernel_evaluator.problems.problem_set import Problem
-from kernel_evaluator.proofs.examination import Examination
+from kernel_evaluator.proofs.examination import MISFITS, Examination
 from kernel_evaluator.proofs.null_answers import NULL_ANSWERS, Scene
 from kernel_evaluator.records.places import PROBLEM_SET
 
@@ -47,10 +48,13 @@ class Certification:
     """The trial of every null answer against one problem in one precision on one device."""
 
     def __init__(self, problem: Problem, device: str, precision: str) -> None:
+        self._problem = problem
         self.exam = Examination(problem, device, precision)
 
     def certify(self) -> Certificate:
         """Try every null answer; look for something that tells those apart that get through."""
+        if wrong := self._exact_is_wrong():
+            return Certificate(ranked=False, evidence=wrong)
         alive = dict.fromkeys(NULL_ANSWERS, "")
         for seed in PLAIN_SEEDS[1:]:
             alive = dict.fromkeys(self._surviving("plain", seed, alive), "")
@@ -63,6 +67,31 @@ class Certification:
         if unseen:
             evidence += f"; {_listed(unseen)} on every other distribution and with other weights as well"
         return Certificate(ranked=not unseen, evidence=evidence, cured_by=cure, answers=answers)
+
+    def _exact_is_wrong(self) -> str:
+        """Where the reference in float64 is out of tolerance of what is judged; empty in fp32, or nowhere.
+
+        Such a class says nothing of the problem: whoever is more exact than PyTorch is wrong.
+        """
+        if self.exam.precision == "fp32":
+            return ""
+        exam, seed = Examination(self._problem, self.exam.device, self.exam.precision), PLAIN_SEEDS[0]
+        exam.model = exam.build("affine")
+        for distribution in exam.source.distributions():
+            inputs = exam.draw(seed, distribution)
+            expected = exam.run(inputs, seed)
+            try:
+                exact = exam.run_exactly(inputs, seed)
+            except MISFITS:
+                return ""
+            tolerances = exam.tolerances(distribution, seed, inputs, expected)
+            for right, given, tolerance in zip(expected, exact, tolerances, strict=True):
+                if tolerance is None or compare.has_non_finite(right):
+                    continue
+                worst = compare.compare(right, given, tolerance).worst
+                if worst > 1:
+                    return f"the reference in float64 is {worst:.3g} tolerances away on {distribution} inputs"
+        return ""
 
     def _told_apart(self, names: list[str]) -> dict[str, str]:
         """What tells each null answer from the reference first; empty text where nothing does."""
@@ -170,6 +199,11 @@ def entry(precisions: Mapping[str, Certificate | str]) -> dict[str, Any]:
         for name, found in precisions.items()
     }
     return {**shown.get("fp32", next(iter(shown.values()))), "precisions": shown}
+
+
+def path_for(precision: str) -> Path:
+    """The file that says which problems are ranked in a precision."""
+    return CERTIFICATES if precision == "fp32" else CERTIFICATES.with_name(f"certificates-{precision}.json")
 
 
 def read(path: Path = CERTIFICATES) -> dict[str, Any]:

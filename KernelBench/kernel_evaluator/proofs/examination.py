@@ -21,7 +21,8 @@ from kernel_evaluator.problems.problem_set import Problem
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 WEIGHTS_SEED = 101
 _SAMPLE = 1 << 18
-_MISFITS = (RuntimeError, ValueError, AssertionError)
+MISFITS = (RuntimeError, ValueError, AssertionError)
+"""What a model raises on inputs that it cannot take."""
 
 
 class Examination:
@@ -53,6 +54,12 @@ class Examination:
             given = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
             return list(_leaves((model or self.model)(*given)))
 
+    def run_exactly(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
+        """Run the model in float64, and round what it gives. Raises where it insists on another type."""
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            return list(_leaves(run_exactly(self.model, inputs, PRECISIONS[self.precision])))
+
     def run_part(self, inputs: list[Any], leaf: int, seed: int) -> torch.Tensor | None:
         """The reference on an eighth of the rows of every input; None where that cannot be run."""
         rows = {value.shape[0] for value in inputs if isinstance(value, torch.Tensor) and value.dim() > 0}
@@ -61,7 +68,7 @@ class Examination:
         part = [value[: count // 8] if isinstance(value, torch.Tensor) else value for value in inputs]
         try:
             return self.run(part, seed)[leaf]
-        except _MISFITS:
+        except MISFITS:
             return None
 
     def tolerances(
@@ -95,11 +102,8 @@ class Examination:
             with without_tf32():
                 strict = moved(self.run(inputs, seed))
         try:
-            torch.manual_seed(seed)
-            with torch.no_grad():
-                output = run_exactly(self.model, inputs, PRECISIONS[self.precision])
-            exact = moved(list(_leaves(output)))
-        except _MISFITS:
+            exact = moved(self.run_exactly(inputs, seed))
+        except MISFITS:
             exact = strict
         return together(strict, nudged, exact)
 

@@ -88,7 +88,9 @@ def affine(scene: Scene) -> torch.Tensor | None:
     slope = ((x - x.mean()) * (y - y.mean())).mean() / spread if float(spread) > 0 else x.new_zeros(())
     line = now.reshape(scene.expected.shape).float() * float(slope) + float(y.mean() - slope * x.mean())
     largest = float(scene.expected.abs().max())
-    if float((line - scene.expected.float()).abs().max()) <= _ROUNDING * largest:
+    kind = scene.expected.dtype
+    rounding = max(_ROUNDING, torch.finfo(kind).eps / 2 if kind.is_floating_point else 0.0)
+    if float((line - scene.expected.float()).abs().max()) <= rounding * largest:
         return None
     return line.to(scene.expected.dtype)
 

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from leaderboard.files.merged import merged_revision
 from leaderboard.files.submission import Submission, filled
 from leaderboard.render.parts.csvs import packed_kernels
 from leaderboard.render.parts.lines import KernelLine, kernel_lines
-from leaderboard.stages.aggregate import Scored, score
+from leaderboard.stages.aggregate import Certificates, Scored, score
 
 _key = cache(KernelKey.parse)
 """The same few hundred keys stand in every submission."""
@@ -54,7 +54,7 @@ class EntryReader:
 
     data: Path
     submissions: Path
-    certificates: Mapping[str, str]
+    certificates: Certificates
 
     def read(self, paths: Sequence[Path]) -> list[Reading]:
         """Read an entry's results; raise StoreError for a broken file. Without a submission none counts."""

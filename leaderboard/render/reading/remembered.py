@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leaderboard.render.stamp import code_stamp, digest
+from leaderboard.stages.aggregate import Certificates
 from leaderboard.stages.known import Known
 
 _UNREADABLE = (
@@ -86,9 +87,9 @@ def _read(path: Path) -> Any:
         return None
 
 
-def stamp_of(certificates: Mapping[str, str]) -> str:
+def stamp_of(certificates: Certificates) -> str:
     """Name what entries are read with: the code, and the problems that do not rank."""
-    return digest(code_stamp(), sorted(certificates.items()))
+    return digest(code_stamp(), sorted((name, sorted(found.items())) for name, found in certificates.items()))
 
 
 def _print(path: Path) -> Print:

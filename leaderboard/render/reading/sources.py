@@ -40,7 +40,7 @@ from leaderboard.render.reading.remembered import Memory, stamp_of
 from leaderboard.render.stamp import present_evaluator
 from leaderboard.render.workers import spread, without_collection
 from leaderboard.resources import SCHEMAS
-from leaderboard.stages.aggregate import rank
+from leaderboard.stages.aggregate import Certificates, rank, unranked_in
 from leaderboard.stages.boards import CERTIFICATES, read_certificates, read_deals, read_ranked
 from leaderboard.stages.known import Known
 from leaderboard.stages.standings import Board
@@ -176,7 +176,7 @@ def _history_files(data: Path, board: str, entry: str) -> list[Path]:
 
 
 def _read_history(
-    data: Path, boards: Iterable[Board], certificates: Mapping[str, str]
+    data: Path, boards: Iterable[Board], certificates: Certificates
 ) -> tuple[History, FirstCorrect, dict[tuple[str, str], dict[str, list[Verdict]]]]:
     history: dict[tuple[str, str], list[Revision]] = {}
     first_correct: dict[tuple[str, str], Mapping[tuple[KernelKey, str], str]] = {}
@@ -189,7 +189,8 @@ def _read_history(
             results = [store.read_result(path) for path in earlier]
             if results:
                 place = board.name, standing.entry
-                history[place] = [_revision(result, certificates) for result in results]
+                unranked = unranked_in(certificates, standing.result.precision)
+                history[place] = [_revision(result, unranked) for result in results]
                 first_correct[place] = _first_correct(results)
                 verdicts[place] = _verdicts(results)
     return history, first_correct, verdicts
@@ -224,14 +225,14 @@ def _first_correct(results: Iterable[ResultFile]) -> dict[tuple[KernelKey, str],
     }
 
 
-def _revision(result: ResultFile, certificates: Mapping[str, str]) -> Revision:
+def _revision(result: ResultFile, unranked: Mapping[str, str]) -> Revision:
     scored = [row for row in result.rows if is_scored(row.key)]
     problems = sum(PROBLEM_COUNTS[level] for level in RANKED_LEVELS)
-    ranked = problems - sum(int(key[0]) in RANKED_LEVELS for key in certificates)
+    ranked = problems - sum(int(key[0]) in RANKED_LEVELS for key in unranked)
     gains = (
         math.log(max(row.speedup, 1.0))
         for row in scored
-        if row.is_correct and row.speedup and f"{row.key.level}_{row.key.problem_id}" not in certificates
+        if row.is_correct and row.speedup and f"{row.key.level}_{row.key.problem_id}" not in unranked
     )
     judges = Counter(row.evaluator_sha256 for row in result.rows).most_common(1)
     return Revision(

@@ -59,12 +59,16 @@ def result(entry, kernels, gpu="H200", sizes="full"):
     )
 
 
+NONE = {"fp32": {}}
+"""All problems are ranked."""
+
+
 def standings(*entries, certificates=None):
     """Aggregate entries given as (name, kernels, metadata) on one board."""
     (board,) = aggregate(
         [result(name, kernels) for name, kernels, _ in entries],
         {name: submission(name, kernels, **metadata) for name, kernels, metadata in entries},
-        certificates or {},
+        {"fp32": certificates or {}},
     )
     return {standing.entry: standing for standing in board.standings}
 
@@ -104,7 +108,7 @@ def test_an_entry_of_level_four_alone_and_one_judged_by_other_rules_have_no_rank
     assert (None, "no kernel on levels 1-3") == (alone.rank, alone.unranked_because)
     kernels = whole(2.0)
     compat = dataclasses.replace(result("mine", kernels), profile="compat")
-    (board,) = aggregate([compat], {"mine": submission("mine", kernels)}, {})
+    (board,) = aggregate([compat], {"mine": submission("mine", kernels)}, NONE)
     [standing] = board.standings
     assert (None, "judged by the profile compat") == (standing.rank, standing.unranked_because)
 
@@ -116,7 +120,9 @@ def test_a_time_in_quarantine_counts_for_nothing():
         dataclasses.replace(waiting.rows[0], status=Status.QUARANTINED, speedup=50.0, evidence={"clock": 2}),
         *waiting.rows[1:],
     )
-    (board,) = aggregate([dataclasses.replace(waiting, rows=rows)], {"mine": submission("mine", kernels)}, {})
+    (board,) = aggregate(
+        [dataclasses.replace(waiting, rows=rows)], {"mine": submission("mine", kernels)}, NONE
+    )
     overall = board.standings[0].overall
     assert 2.0 == pytest.approx(overall.geomean_speedup)
     assert 2.0 ** (99 / 250) == pytest.approx(overall.deployed_speedup)
@@ -139,7 +145,7 @@ def test_a_quarantined_kernel_is_not_correct():
     row = result("a", {key(1, 1): "# speedup 2.0\n"}).rows[0]
     quarantined = dataclasses.replace(row, status=Status.QUARANTINED, evidence={"clock": 2})
     file = dataclasses.replace(result("a", {key(1, 1): "# speedup 2.0\n"}), rows=(quarantined,))
-    (board,) = aggregate([file], {"a": submission("a", {key(1, 1): "# speedup 2.0\n"})}, {})
+    (board,) = aggregate([file], {"a": submission("a", {key(1, 1): "# speedup 2.0\n"})}, NONE)
     assert board.standings[0].overall.correct == 0
     assert board.standings[0].failures == {"quarantined": 1, "missing": 249}
 
@@ -219,14 +225,14 @@ def test_a_baseline_says_what_of_it_waits():
 
 def test_a_kernel_changed_since_the_evaluation_makes_the_entry_incomplete():
     old, new = {key(1, 1): "# speedup 2.0\n"}, {key(1, 1): "# speedup 3.0\n"}
-    (board,) = aggregate([result("a", old)], {"a": submission("a", new)}, {})
+    (board,) = aggregate([result("a", old)], {"a": submission("a", new)}, NONE)
     (standing,) = board.standings
     assert standing.unranked_because == "incomplete: 1 of 1 kernels wait for a verdict"
     assert (standing.overall.correct, standing.result.rows) == (0, ())
 
 
 def test_a_result_without_its_submission_is_not_shown():
-    assert aggregate([result("gone", whole(2.0))], {}, {}) == ()
+    assert aggregate([result("gone", whole(2.0))], {}, NONE) == ()
 
 
 def test_problems_that_cannot_be_judged_count_in_no_figure():
@@ -242,7 +248,7 @@ def test_problems_that_cannot_be_judged_count_in_no_figure():
 
 
 def test_an_entry_not_merged_yet_is_told_the_rank_that_the_board_would_give_it():
-    trivial = sorted(read_certificates())[0]
+    trivial = sorted(read_certificates()["fp32"])[0]
     level, problem_id = map(int, trivial.split("_"))
     mine = {**whole(1.1), key(level, problem_id): "# speedup 100.0\n"}
     others = {
@@ -261,7 +267,7 @@ def test_boards_are_apart_by_gpu_and_size_with_the_reference_gpu_first():
         result("a", kernels, gpu=gpu, sizes=sizes)
         for gpu, sizes in [("CPU", "reduced"), ("A100", "full"), ("H100", "full")]
     ]
-    boards = aggregate(files, {"a": submission("a", kernels)}, {})
+    boards = aggregate(files, {"a": submission("a", kernels)}, NONE)
     assert [board.name for board in boards] == ["H100", "A100", "CPU-reduced"]
 
 
@@ -269,9 +275,23 @@ def test_only_certificates_that_take_the_rank_away_are_read(tmp_path):
     path = tmp_path / "certificates.json"
     facts = {"1_23": {"evidence": "zeros", "ranked": False}, "1_1": {"evidence": "none", "ranked": True}}
     path.write_text(json.dumps({"problems": facts}))
-    assert read_certificates(path) == {"1_23": "zeros"}
+    assert read_certificates(path)["fp32"] == {"1_23": "zeros"}
     with pytest.raises(store.StoreError, match=r"absent.json is missing"):
         read_certificates(tmp_path / "absent.json")
+
+
+def test_what_says_nothing_in_bf16_counts_on_boards_of_fp32_alone():
+    kernels = {key(1, 1): "# speedup 2.0\n", key(2, 93): "# speedup 4.0\n"}
+    files = [result("a", kernels), dataclasses.replace(result("a", kernels), precision="bf16")]
+    certificates = read_certificates()
+    assert "the reference in float64" in certificates["bf16"]["2_93"]
+    assert set(certificates["fp32"]) <= set(certificates["bf16"])
+    boards = {board.name: board for board in aggregate(files, {"a": submission("a", kernels)}, certificates)}
+    counted = {name: board.standings[0].overall for name, board in boards.items()}
+    assert (counted["H200"].correct, counted["H200-bf16"].correct) == (2, 1)
+    assert "2_93" in boards["H200-bf16"].unranked_problems and "2_93" not in boards["H200"].unranked_problems
+    with pytest.raises(store.StoreError, match="which problems are ranked in bf16"):
+        aggregate(files, {"a": submission("a", kernels)}, NONE)
 
 
 @pytest.fixture
@@ -298,7 +318,7 @@ def test_the_table_shows_rank_interval_and_marks_uncertain_shares(repository):
     assert lines[0].startswith("H200: 2 ranked, 0 not")
     fast, close = lines[-2:]
     assert fast.split()[:2] == ["1", "fast"]
-    unranked = read_certificates()
+    unranked = read_certificates()["fp32"]
     counted = 100 - sum(name.startswith("1_") for name in unranked)
     share = f"{counted / (250 - len(unranked)):.1%}~"
     assert f"1.600 ({counted})" in fast
@@ -312,15 +332,15 @@ def test_csv_and_json_hold_the_same_full_figures(repository):
     overall = next(line for line in lines if line["entry"] == "fast" and line["level"] == "all")
     figure = boards[0]["standings"][0]["overall"]["deployed_speedup"]
     assert float(overall["deployed_speedup"]) == figure
-    left_out = [key for key in read_certificates() if key.startswith("1_")]
-    share = (100 - len(left_out)) / (250 - len(read_certificates()))
+    left_out = [key for key in read_certificates()["fp32"] if key.startswith("1_")]
+    share = (100 - len(left_out)) / (250 - len(read_certificates()["fp32"]))
     assert figure == pytest.approx(math.exp(share * math.log(1.6)))
 
 
 def test_a_spreadsheet_reads_no_formula_in_the_csv():
     kernels = {key(1, 1): "class ModelNew: ..."}
     hostile = submission("fast", kernels, display_name="=1+1", organization="@SUM(A1)")
-    boards = aggregate([result("fast", kernels)], {"fast": hostile}, {})
+    boards = aggregate([result("fast", kernels)], {"fast": hostile}, NONE)
     [line] = [line for line in csv.DictReader(io.StringIO(as_csv(boards))) if line["level"] == "all"]
     assert (line["display_name"], line["organization"]) == ("'=1+1", "'@SUM(A1)")
 
@@ -355,7 +375,7 @@ def test_what_no_inputs_decide_at_full_size_does_not_count_and_says_why(tmp_path
         "1_3": entry(upstream=["zeros"], signed=["tf32"], mixed=[]),
     }
     (tmp_path / "sharpness.json").write_text(json.dumps({"problems": {"full": full, "reduced": {}}}))
-    found = read_certificates(path)
+    found = read_certificates(path)["fp32"]
     assert set(found) == {"1_1", "1_2"}
     assert "nothing tells zeros" in found["1_1"] and "passes" in found["1_2"]
     sizes, deal = read_deals(tmp_path / "sharpness.json")["1_3"]
@@ -369,7 +389,7 @@ def test_what_may_be_left_as_it_is_at_known_places_does_not_count_and_says_where
     shares = {"1_1": 0.025, "1_2": 0.009}
     places = {name: {"two_draws": share, "where": "zero on mixed"} for name, share in shares.items()}
     (tmp_path / "places.json").write_text(json.dumps({"problems": places}))
-    assert read_certificates(path) == {
+    assert read_certificates(path)["fp32"] == {
         "1_1": "2.5% of all places may be left as they are (zero on mixed inputs)"
     }
 
@@ -378,7 +398,7 @@ def test_a_speedup_that_was_found_once_counts_nowhere_and_leaves_its_entry_incom
     kernels = {key(1, 1): "# speedup 2.0", key(1, 2): "# speedup 0.5"}
     found = result("a", kernels)
     once = dataclasses.replace(found, rows=tuple(dataclasses.replace(row, second=None) for row in found.rows))
-    (board,) = aggregate([once], {"a": submission("a", kernels)}, {})
+    (board,) = aggregate([once], {"a": submission("a", kernels)}, NONE)
     (standing,) = board.standings
     assert "incomplete: 1 of 2 kernels wait for a verdict" == standing.unranked_because
     assert 1 == standing.overall.correct and 0.5 == pytest.approx(standing.overall.geomean_speedup, rel=0.05)

@@ -46,10 +46,21 @@ def test_a_softmax_too_small_for_upstreams_tolerance_is_cured_by_a_relative_one(
 
 def test_a_line_is_no_shortcut_for_a_reference_that_is_a_line():
     assert examine(1, 5).ranked
+    assert examine(1, 5, "bf16").ranked
 
 
 def test_a_product_of_matrices_has_no_trivial_answer():
     assert examine(1, 10).answers == {}
+
+
+def test_a_problem_is_not_ranked_in_bf16_where_who_is_more_exact_than_pytorch_is_wrong():
+    found = examine(2, 93, "bf16")
+    assert not found.ranked and "the reference in float64" in found.evidence
+    assert examine(2, 93).ranked
+
+
+def test_a_product_is_ranked_in_bf16_too():
+    assert examine(1, 1, "bf16").ranked
 
 
 def test_the_command_continues_a_file_and_stops_when_its_time_is_up(tmp_path):
@@ -71,7 +82,7 @@ def test_the_command_continues_a_file_and_stops_when_its_time_is_up(tmp_path):
     assert done.exit_code == 0, done.output
     assert set(read(path)) == {"1_20", "2_80"}
     assert json.loads(path.read_text())["source"]["device"] == "CPU"
-    assert list(read_certificates(path)) == ["2_80"]
+    assert list(read_certificates(path)["fp32"]) == ["2_80"]
     first = path.read_bytes()
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert path.read_bytes() == first, "what is certified is not certified again"
