@@ -23,7 +23,7 @@ def queue_merged(
     board: BoardSettings,
     *,
     listed: Sequence[Due],
-    fresh: bool,
+    verb: str,
     now: datetime,
 ) -> None:
     """Put merged entries into the queue, in this order, as they stand on the base branch; start a run."""
@@ -47,7 +47,7 @@ def queue_merged(
             asked_at=queue.stamp(now),
             seconds=round(one.cost.seconds, 1),
             usd=one.cost.usd,
-            fresh=fresh,
+            verb=verb,
         )
         change_queue(settings, runner, partial(_with_item, item), f"queue: {item.entry}")
         log(f"queued: {item.entry}, {item.kernels} kernels, about ${item.usd or 0.0:.2f}")

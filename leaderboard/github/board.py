@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -58,7 +58,9 @@ def run_board(
         return False
     moment = now or datetime.now(UTC)
     try:
-        if asked.verb in ("due", "again", "second-look"):
+        if runner.event_name == "schedule":
+            _look_everywhere(host, runner, settings, asked, moment)
+        elif asked.verb in ("due", "again", "second-look"):
             _judge(host, runner, settings, asked, moment)
         else:
             _change(runner, settings, asked, moment)
@@ -68,9 +70,22 @@ def run_board(
     return True
 
 
+def _look_everywhere(
+    host: Host, runner: Runner, settings: RepositorySettings, asked: Asked, now: datetime
+) -> None:
+    """Do for every board what can be done; a board without ranks is no fault."""
+    for board in settings.boards:
+        try:
+            _judge(host, runner, settings, replace(asked, board=board.name), now)
+        except UpkeepError as error:
+            log(str(error))
+
+
 def _judge(host: Host, runner: Runner, settings: RepositorySettings, asked: Asked, now: datetime) -> None:
     bring_results(settings, runner)
     board = settings.board(asked.board) if asked.board else settings.boards[0]
+    if board.closed_because:
+        raise UpkeepError(f"nothing can be judged for {board.name}: {board.closed_because}")
     whole = {"due": [], "again": [asked.entry], "second-look": upkeep.top(DATA, SUBMISSIONS, board.name)}
     listed = _listed(board, whole[asked.verb])
     if asked.verb == "due":
@@ -79,8 +94,7 @@ def _judge(host: Host, runner: Runner, settings: RepositorySettings, asked: Aske
         log(f"{len(listed)} entries are due and can be paid from the month's ${left:.2f}")
     elif not listed:
         raise UpkeepError(f"no merged entry {asked.entry or 'of the top ten'} can be judged for {board.name}")
-    fresh = asked.verb != "due"
-    queue_merged(host, runner, settings, board, listed=listed, fresh=fresh, now=now)
+    queue_merged(host, runner, settings, board, listed=listed, verb=asked.verb, now=now)
 
 
 def _listed(board: BoardSettings, whole: list[str]) -> list[Due]:

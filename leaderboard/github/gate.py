@@ -81,10 +81,17 @@ def _judge(voice: Voice, request: StartRequest, settings: RepositorySettings, no
 def _board(request: StartRequest, settings: RepositorySettings) -> BoardSettings:
     try:
         if request.label is not None:
-            return settings.board_of_label(request.label)
-        return settings.board(request.board or settings.boards[0].name)
+            board = settings.board_of_label(request.label)
+        else:
+            board = settings.board(request.board or settings.boards[0].name)
     except SettingsError as error:
         raise RefusedError(f"There is no such board: {code_span(str(error), 300)}.") from error
+    if board.closed_because:
+        raise RefusedError(
+            f"Nothing can be evaluated for the board {code_span(board.name)}: "
+            f"{code_span(board.closed_because, 300)}."
+        )
+    return board
 
 
 def _check_senders(host: Host, request: StartRequest) -> None:

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from kernel_evaluator.engines.epoch import price_of
 from kernel_evaluator.problems.problem_set import ProblemSet
-from kernel_evaluator.records.rows import ResultFile, Row, Status
+from kernel_evaluator.records.rows import ResultFile
 from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files import store
 from leaderboard.files.baseline_files import usual_reference_ms
 from leaderboard.files.ledger import Spending
 from leaderboard.files.merged import merged_results
+from leaderboard.files.reviews import Review, add_review
 from leaderboard.files.submission import InvalidSubmissionError, Submission
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
@@ -27,14 +28,13 @@ from leaderboard.github.evaluation import BILL
 from leaderboard.github.event import EventError, Runner, commit_sha, pull_number
 from leaderboard.github.gitrepo import GitError, Remote, commit_to_remote
 from leaderboard.github.host import Host, HostError
-from leaderboard.github.inspect import Inspection, inspect_merged, inspect_pull, links_to_kernels
+from leaderboard.github.inspect import Inspection, inspect_merged, inspect_pull
+from leaderboard.github.outcome import Published, failed_report, result_report
 from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import BoardSettings, RepositorySettings
-from leaderboard.github.would_be import would_be_standing
-from leaderboard.show.comment import Bill, Outcome, Report
+from leaderboard.stages.agreement import difference
 from leaderboard.stages.boards import read_submissions
-from leaderboard.stages.confirm import needs_second
 from leaderboard.stages.evaluate import load_problems
 from leaderboard.stages.record import Case, Recorded, RefusedError, read_work_file, record, record_spending
 from leaderboard.texts.inert import code_span
@@ -47,7 +47,7 @@ SUBMISSIONS = Path("submissions")
 class Publication:
     """What is to be published: of which pull request and commit, for which board, and what it could cost.
 
-    `folder` is where the evaluation left its result.
+    `folder` is where the evaluation left its result; `verb` is that of the button that asked, if one did.
     """
 
     pull: int
@@ -56,6 +56,7 @@ class Publication:
     board: str
     max_usd: float
     folder: Path
+    verb: str = ""
 
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> Publication:
@@ -71,28 +72,8 @@ class Publication:
             board=environment.get("BOARD", ""),
             max_usd=max_usd,
             folder=folder,
+            verb=environment.get("VERB", ""),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Published:
-    """What recording gave: the result, the one before it, and what of others is on the boards now."""
-
-    recorded: Recorded
-    before: ResultFile | None
-    others: tuple[ResultFile, ...]
-    merged: Mapping[str, Submission]
-
-    @property
-    def fresh(self) -> tuple[Row, ...]:
-        """The rows that were not recorded before."""
-        known = {row.key: row for row in self.before.rows} if self.before is not None else {}
-        return tuple(row for row in self.recorded.result.rows if known.get(row.key) != row)
-
-    @property
-    def earlier(self) -> tuple[Row, ...]:
-        """The rows of the run before, where this run changed something."""
-        return self.before.rows if self.before is not None and self.recorded.changed else ()
 
 
 class UnusableError(Exception):
@@ -108,6 +89,7 @@ class _Desk:
     board: BoardSettings
     asked: Publication
     spending: Spending | None
+    now: datetime
 
     @property
     def runner(self) -> Runner:
@@ -133,13 +115,14 @@ def run_publish(
     Raises GitError, once that was said, where the result cannot be pushed; HostError where nothing could be
     said: then the item stays in the queue, and the next run that looks tells the pull request.
     """
-    board = settings.board(asked.board)
+    board, moment = settings.board(asked.board), now or datetime.now(UTC)
     desk = _Desk(
         voice=Voice(host=host, runner=runner),
         settings=settings,
         board=board,
         asked=asked,
-        spending=_spending(asked, board, runner, now or datetime.now(UTC)),
+        spending=_spending(asked, board, runner, moment),
+        now=moment,
     )
     try:
         _publish(desk)
@@ -162,17 +145,25 @@ def _publish(desk: _Desk) -> None:
         published = _commit(case, desk)
     except UnusableError as error:
         _commit_spending(desk)
-        desk.voice.report(asked.pull, _failed(inspection, str(error), desk.runner))
+        desk.voice.report(asked.pull, failed_report(inspection, str(error), desk.runner))
     except GitError as error:
         branch, said = code_span(desk.settings.results_ref), code_span(str(error), 600)
         remark = (
             f"The result could not be pushed to {branch}: {said}. Once that is mended, re-running "
             "the job *Publish* publishes it: nothing is judged again."
         )
-        desk.voice.report(asked.pull, _failed(inspection, remark, desk.runner))
+        desk.voice.report(asked.pull, failed_report(inspection, remark, desk.runner))
         raise
     else:
-        desk.voice.report(asked.pull, _report(inspection, submission, published, desk))
+        report = result_report(
+            inspection,
+            submission,
+            published,
+            board=desk.board.name,
+            spending=desk.spending,
+            runner=desk.runner,
+        )
+        desk.voice.report(asked.pull, report)
 
 
 def _spending(asked: Publication, board: BoardSettings, runner: Runner, now: datetime) -> Spending | None:
@@ -266,11 +257,31 @@ def _commit(case: Case, desk: _Desk) -> Published:
                 f"The evaluation's result was refused: {code_span(str(error), 300)}."
             ) from error
         done.append(_published(clone / "data", recorded, before))
+        if desk.asked.verb in queue.AGAIN:
+            _log_review(clone / "data", done[-1], desk)
         return _spend(clone / "data", desk, _message(recorded.result, desk.asked))
 
     pushed = commit_to_remote(desk.remote, change)
     log("the result is pushed" if pushed else "the result stands already: nothing to push")
     return done[-1]
+
+
+def _log_review(data: Path, published: Published, desk: _Desk) -> None:
+    """Say in public what judging anew changed."""
+    result, known = published.recorded.result, {row.key: row for row in published.earlier}
+    pairs = [(known[row.key], row) for row in published.fresh if row.key in known]
+    found = {str(after.key): difference(before, after) for before, after in pairs}
+    found_again = Review(
+        day=desk.now.date().isoformat(),
+        run=desk.runner.run_id,
+        verb=desk.asked.verb,
+        board=result.board,
+        entry=result.entry,
+        revision=result.revision,
+        kernels=len(published.fresh),
+        differs={key: words for key, words in found.items() if words},
+    )
+    add_review(data, found_again)
 
 
 def _published(data: Path, recorded: Recorded, before: ResultFile | None) -> Published:
@@ -305,62 +316,3 @@ def _message(result: ResultFile, asked: Publication) -> str:
     subject = f"record: {result.entry} {correct} of {len(result.rows)} correct on {result.board}"
     body = f"Revision {result.revision}: {result.reason}.\nPull request {asked.pull} at {asked.head_sha}."
     return f"{subject}\n\n{body}\n"
-
-
-def _report(inspection: Inspection, submission: Submission, published: Published, desk: _Desk) -> Report:
-    result, runner, board = published.recorded.result, desk.runner, desk.board.name
-    waiting = _waiting(submission, result)
-    standing, entrants = would_be_standing((result, *published.others), board, submission, published.merged)
-    outcome = Outcome(
-        standing=standing,
-        entrants=entrants,
-        board=board,
-        rows=result.rows,
-        earlier=published.earlier,
-        bill=_bill(published.fresh, desk.spending) if published.fresh else None,
-    )
-    remark = (
-        f"{waiting} kernels wait for a verdict by this evaluator, or for their second one: the label starts "
-        "the rest, what is judged stays."
-    )
-    return Report(
-        state="failed" if waiting else "done",
-        head_sha=inspection.head_sha,
-        entry=submission.entry,
-        display_name=submission.display_name,
-        kernels=len(submission.kernels),
-        remark=remark if waiting else "The result is recorded; merging puts the entry on the board.",
-        run_url=runner.run_url,
-        outcome=outcome,
-        links=links_to_kernels(inspection, f"{runner.server_url}/{runner.repository}"),
-    )
-
-
-def _waiting(submission: Submission, result: ResultFile) -> int:
-    ours = evaluator_sha256()
-    judged = {
-        row.key
-        for row in result.rows
-        if row.status is not Status.INFRA_ERROR and row.evaluator_sha256 == ours and not needs_second(row)
-    }
-    return len(submission.kernels.keys() - judged)
-
-
-def _bill(rows: tuple[Row, ...], spending: Spending | None) -> Bill:
-    return Bill(
-        gpu_seconds=sum(row.gpu_seconds for row in rows),
-        cpu_seconds=sum(row.cpu_seconds for row in rows),
-        usd=spending.usd if spending is not None else None,
-    )
-
-
-def _failed(inspection: Inspection, remark: str, runner: Runner) -> Report:
-    submission = inspection.submission
-    return Report(
-        state="failed",
-        head_sha=inspection.head_sha,
-        entry=submission.entry if submission else "",
-        display_name=submission.display_name if submission else "",
-        remark=remark,
-        run_url=runner.run_url,
-    )

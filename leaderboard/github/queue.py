@@ -18,6 +18,8 @@ from typing import Any
 from leaderboard.files.store import StoreError, read_strictly, write_atomically
 
 FILE = "queue.json"
+AGAIN = ("again", "second-look")
+"""Verbs that judge anew what is judged already."""
 PUBLISHING_S = 180.0
 """What an evaluation needs besides judging: to start, and to be recorded and told."""
 
@@ -28,7 +30,7 @@ class Item:
 
     `asked_by` is who set the label, `author` the number of the account that sent the entry. `run` is the run
     that works it off, 0 while it waits; from then on `due` is when it should have ended. Pull request 0 is
-    none: a merged entry that a maintainer wants judged. `fresh` judges every kernel, whatever is recorded.
+    none: a merged entry that a maintainer wants judged, by the `verb` of a button.
     """
 
     pull: int
@@ -45,10 +47,15 @@ class Item:
     asked_at: str
     seconds: float
     usd: float | None = None
-    fresh: bool = False
+    verb: str = ""
     run: int = 0
     due: str = ""
     max_usd: float = 0.0
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether every kernel is judged, whatever is recorded."""
+        return self.verb in AGAIN
 
     @property
     def is_running(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from leaderboard.files import reviews
 from leaderboard.github.event import Runner
 from leaderboard.github.gitrepo import Remote, fetch_folders
 from leaderboard.github.say import log
@@ -23,6 +24,6 @@ def bring_results(settings: RepositorySettings, runner: Runner) -> None:
     )
     kinds = ("results", "history")
     folders = [(DATA / kind / board.name).as_posix() for kind in kinds for board in settings.boards]
-    folders.append((DATA / "spending").as_posix())
+    folders += [(DATA / kind).as_posix() for kind in ("spending", reviews.FOLDER)]
     fetched = fetch_folders(remote, folders, Path())
     log(f"results of {settings.results_ref}: {', '.join(fetched) or 'none yet'}")

@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from kernel_evaluator.engines.epoch import unserved
 from kernel_evaluator.records.rows import BOARD_PRECISIONS, Sizes, board_name
 
 from leaderboard.stages.money import Caps
@@ -48,6 +49,11 @@ class BoardSettings:
     def name(self) -> str:
         """The board that results belong to."""
         return board_name(self.gpu, self.sizes, self.precision)
+
+    @property
+    def closed_because(self) -> str:
+        """Why nothing may be judged for it, such as a GPU without a price; empty where it may."""
+        return unserved(self.engine, self.gpu)
 
 
 @dataclass(frozen=True, kw_only=True)

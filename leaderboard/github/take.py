@@ -89,7 +89,7 @@ def _chosen(desk: _Desk, there: Queue) -> Item | None:
     for board in desk.settings.boards:
         while item := queue.next_up(there, board.name, board.at_once):
             may = _allowance(desk, there, item)
-            why = _moved(desk, item) or _unaffordable(item, may, desk)
+            why = board.closed_because or _moved(desk, item) or _unaffordable(item, may, desk)
             if why:
                 there = desk.drop(item, why)
                 continue
@@ -144,9 +144,9 @@ def _start(desk: _Desk, item: Item, out: Path) -> None:
         entry=item.entry,
         submission_sha256=item.submission_sha256,
         max_usd=item.max_usd,
-        fresh=item.fresh,
+        fresh=item.is_fresh,
     )
     write_job(out, job, desk.voice.host.blob(item.blob_sha), data=DATA)
     desk.voice.report(item.pull, running_report(item, desk.runner), with_status=False)
-    handed_on = {name: getattr(item, name) for name in ("pull", "head_sha", "entry", "board")}
+    handed_on = {name: getattr(item, name) for name in ("pull", "head_sha", "entry", "board", "verb")}
     write_outputs(desk.runner, {**handed_on, "max_usd": f"{item.max_usd:.2f}"})

@@ -1,7 +1,8 @@
 """`kbl` as the tests' runner starts it: the real command line, with one more engine in the table.
 
 The engine `steady` judges by a kernel's first line (see `fake_engine`) as if on the CPU. STEADY_DIES_AFTER makes
-the whole process die after that many verdicts, as a runner that is taken away does.
+the whole process die after that many verdicts, as a runner that is taken away does. STEADY_VERDICT is what every
+kernel gets, whatever it says.
 
 With `--serve SOCKET` it loads everything once and forks for each command that `fakes.kbl_client` sends: the same
 code in a process of its own, without the second that importing takes.
@@ -40,13 +41,17 @@ class SteadyEngine(FakeEngine):
 
     def run(self, jobs, settings) -> Iterator[Verdict]:
         left = int(os.environ.get("STEADY_DIES_AFTER", "1000000"))
-        for verdict in super().run(jobs, settings):
+        said = os.environ.get("STEADY_VERDICT")
+        told = [replace(job, source=f"# status {said}") for job in jobs] if said else jobs
+        kernels = {job.key: job.kernel_sha256 for job in jobs}
+        for verdict in super().run(told, settings):
             if left == 0:
                 time.sleep(LONGER_THAN_A_WRITE_S)
                 os._exit(137)
             left -= 1
             taken_s = float(os.environ.get("STEADY_CPU_SECONDS", verdict.row.cpu_seconds))
-            yield replace(verdict, row=replace(verdict.row, cpu_seconds=taken_s))
+            row = replace(verdict.row, cpu_seconds=taken_s, kernel_sha256=kernels[verdict.row.key])
+            yield replace(verdict, row=row)
 
 
 def serve(path: str) -> None:

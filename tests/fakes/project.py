@@ -142,11 +142,17 @@ class Project:
         return self.runner.run("comment.yml", "workflow_run", told)
 
     def label(
-        self, pull: Pull, sender: str = "maria", head: str | None = None, checkout: str = "main"
+        self,
+        pull: Pull,
+        sender: str = "maria",
+        head: str | None = None,
+        checkout: str = "main",
+        name: str = "evaluate",
     ) -> Run:
         """Set the label and run what it starts; the payload has the head of that moment, as `checkout` has main."""
-        pull.labels.append("evaluate")
+        pull.labels.append(name)
         labelled = payload("pull_request_target.labeled", pull, head or self.host.head_of(pull), sender)
+        labelled["label"]["name"] = name
         return self.runner.run("evaluate.yml", "pull_request_target", labelled, head=checkout)
 
     def dispatch(self, pull: Pull, head: str | None = None, sender: str = "maria") -> Run:

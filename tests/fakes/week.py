@@ -68,6 +68,7 @@ class Week:
     at_once: int = 10
     fates: dict[int, str] = field(default_factory=dict)
     requests: Counter[datetime] = field(default_factory=Counter)
+    asked_twice: list[str] = field(default_factory=list)
     busy: int = 0
     most_busy: int = 0
     first_result: datetime | None = None
@@ -176,7 +177,10 @@ class Week:
             return False
         finally:
             hour = self.now.replace(minute=0)
-            self.requests[hour] += len(self.project.host.requests) - before
+            made = self.project.host.requests[before:]
+            self.requests[hour] += len(made)
+            gets = Counter(path for method, path in made if method == "GET")
+            self.asked_twice += [path for path, count in gets.items() if count > 1]
 
     @contextmanager
     def _main(self) -> Iterator[None]:

@@ -14,6 +14,8 @@ from fakes.fake_github import Fault, Host, serve
 from fakes.project import PEOPLE, Project, make_origin, payload, submission
 from fakes.runner import SECRETS, Run, Runner, serve_kbl
 
+from leaderboard.files.reviews import read_reviews
+
 GOOD = submission(
     ("level_1_problem_19_sample_0", "# speedup 2.0"),
     ("level_1_problem_23_sample_0", "# status mismatch"),
@@ -423,12 +425,23 @@ def button(project: Project, verb: str, sender: str = "maria", **inputs: str) ->
     """Press a button of board.yml, and let the runs that it starts happen."""
     given = {"inputs": {"verb": verb, **inputs}, "sender": {"login": sender}}
     run = project.runner.run("board.yml", "workflow_dispatch", given)
+    work_off(project)
+    return run
+
+
+def work_off(project: Project) -> None:
+    """Let the runs happen that were started."""
     while project.host.dispatched:
         project.host.dispatched.pop()
         project.runner.run(
             "evaluate.yml", "repository_dispatch", {"sender": {"login": "github-actions[bot]"}}
         )
-    return run
+
+
+def look_on_monday(project: Project) -> None:
+    """Let the schedule of board.yml start, and the runs that it starts."""
+    project.runner.run("board.yml", "schedule", {})
+    work_off(project)
 
 
 def test_a_banned_authors_label_is_refused_kindly_until_the_ban_is_lifted(project: Project) -> None:
@@ -454,6 +467,29 @@ def test_a_label_of_a_board_for_another_precision_is_refused_with_the_one_that_f
     assert project.result("alice-first") is None
 
 
+def test_a_board_without_a_price_is_refused_by_name_before_anything_is_spent(project: Project) -> None:
+    b200 = """
+[boards.B200]
+label = "evaluate: B200"
+engine = "modal"
+gpu = "B200"
+device = "cuda"
+sizes = "full"
+census = false
+at_once = 1
+"""
+    project.set_on_main("[boards.CPU-bf16-reduced]", f"{b200}\n[boards.CPU-bf16-reduced]")
+    pull = project.open_pull({PATH: GOOD})
+    run = project.label(pull, name="evaluate: B200")
+
+    assert "failure" == run.results["gate"]
+    assert "skipped" == run.results["evaluate"]
+    assert "`B200`" in project.comment(pull) and "no price of B200 is known" in project.comment(pull)
+    assert "evaluate: B200" not in pull.labels
+    assert "no price of B200" in button(project, "due", board="B200").jobs["board"].log
+    assert "success" == project.label(pull).results["publish"], "other boards go on"
+
+
 def test_an_appeal_judges_a_merged_entry_again_without_a_pull_request(project: Project) -> None:
     pull = project.open_pull({PATH: GOOD})
     project.label(pull)
@@ -466,6 +502,27 @@ def test_an_appeal_judges_a_merged_entry_again_without_a_pull_request(project: P
     assert 2 == result["revision"]
     assert {9.0} == {row["cpu_seconds"] for row in result["rows"]}
     assert before == project.comment(pull)
+
+
+def test_the_weekly_second_look_at_every_board_says_in_public_what_it_changed(
+    project: Project, tmp_path: Path
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.merge(pull)
+    project.runner.extra = {"STEADY_VERDICT": "mismatch", "STEADY_CPU_SECONDS": "8"}
+    look_on_monday(project)
+    project.runner.extra = {"STEADY_VERDICT": "mismatch", "STEADY_CPU_SECONDS": "9"}
+    button(project, "again", entry="alice-first")
+
+    (path,) = project.host.git("ls-tree", "--name-only", "main", "data/reviews/").split()
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(project.on_main(path))
+    first, second = read_reviews(tmp_path / "data")
+    assert ("second-look", "CPU-reduced", "alice-first") == (first.verb, first.board, first.entry)
+    assert (2, 3) == (first.revision, first.kernels)
+    assert {"was correct, is mismatch"} == set(first.differs.values())
+    assert ("again", 3, {}) == (second.verb, second.revision, second.differs)
 
 
 def test_what_is_due_is_judged_and_nothing_else(project: Project) -> None:

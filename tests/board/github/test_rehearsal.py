@@ -18,6 +18,8 @@ def test_at_the_end_of_a_week_every_pull_request_is_told_the_truth(tmp_path: Pat
         wrong = rehearse(week, entries=18)
 
     assert [] == wrong, "\n".join(told)
+    limits = sum("the host's allowance is used up" in line for line in told)
+    assert limits >= len(week.asked_twice), "else replies could be cached, with their ETags"
     for number, fate in FATES.items():
         if number <= 18:
             assert any(f"#{number} is {fate}" in line for line in told)

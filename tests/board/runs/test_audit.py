@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 from leaderboard.cli import app
 from leaderboard.files.store import dump_result
 from leaderboard.files.submission import kernel_sha256
-from leaderboard.runs.audit import choose, difference
+from leaderboard.runs.audit import choose
 from leaderboard.runs.copies import copies, structure_sha256
+from leaderboard.stages.agreement import difference
 
 CORPUS = Path(__file__).resolve().parents[2] / "redteam"
 RELU = (CORPUS / "twin_relu.py").read_text("utf-8")

@@ -1,0 +1,56 @@
+"""What merged entries got when they were judged again, a file a month: `data/reviews/2026-11.json`. Public.
+
+Knows the format and its place. A review is an appeal, or a weekly second look at one of the first ten ranks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaderboard.files.store import StoreError, read_strictly, write_atomically
+
+FOLDER = "reviews"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    """One entry judged again on its board: by which verb and run, and what that changed.
+
+    `kernels` were judged anew. `differs` says of each that disagrees with its earlier row in what way.
+    `revision` is the result that it made; the one before lies in `data/history/`.
+    """
+
+    day: str
+    run: int
+    verb: str
+    board: str
+    entry: str
+    revision: int
+    kernels: int
+    differs: Mapping[str, str]
+
+
+def read_reviews(data: Path) -> tuple[Review, ...]:
+    """Read all reviews, oldest first; nothing where there are none. Raises StoreError."""
+    return tuple(review for path in sorted((data / FOLDER).glob("*.json")) for review in _read(path))
+
+
+def add_review(data: Path, review: Review) -> None:
+    """Add a review; a run that is published again replaces what it said before."""
+    path = data / FOLDER / f"{review.day[:7]}.json"
+    others = [other for other in _read(path) if other.run != review.run] if path.is_file() else []
+    ordered = sorted([*others, review], key=lambda one: (one.day, one.run))
+    lines = [json.dumps(dataclasses.asdict(one), sort_keys=True, ensure_ascii=False) for one in ordered]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, "[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def _read(path: Path) -> tuple[Review, ...]:
+    try:
+        return tuple(Review(**item) for item in read_strictly(path))
+    except TypeError as error:
+        raise StoreError(f"{path}: not a list of reviews: {error}") from error

@@ -1,0 +1,108 @@
+"""What `publish` says of an evaluation: the scores it gave, and the rank that the entry would take. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernel_evaluator.records.rows import ResultFile, Row, Status
+from kernel_evaluator.records.version import evaluator_sha256
+
+from leaderboard.files.ledger import Spending
+from leaderboard.files.submission import Submission
+from leaderboard.github.event import Runner
+from leaderboard.github.inspect import Inspection, links_to_kernels
+from leaderboard.github.would_be import would_be_standing
+from leaderboard.show.comment import Bill, Outcome, Report
+from leaderboard.stages.confirm import needs_second
+from leaderboard.stages.record import Recorded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """What recording gave: the result, the one before it, and what of others is on the boards now."""
+
+    recorded: Recorded
+    before: ResultFile | None
+    others: tuple[ResultFile, ...]
+    merged: Mapping[str, Submission]
+
+    @property
+    def fresh(self) -> tuple[Row, ...]:
+        """The rows that were not recorded before."""
+        known = {row.key: row for row in self.before.rows} if self.before is not None else {}
+        return tuple(row for row in self.recorded.result.rows if known.get(row.key) != row)
+
+    @property
+    def earlier(self) -> tuple[Row, ...]:
+        """The rows of the run before, where this run changed something."""
+        return self.before.rows if self.before is not None and self.recorded.changed else ()
+
+
+def result_report(
+    inspection: Inspection,
+    submission: Submission,
+    published: Published,
+    *,
+    board: str,
+    spending: Spending | None,
+    runner: Runner,
+) -> Report:
+    """Say what an evaluation found, where it would stand, and what is left to judge."""
+    result = published.recorded.result
+    waiting = _waiting(submission, result)
+    standing, entrants = would_be_standing((result, *published.others), board, submission, published.merged)
+    outcome = Outcome(
+        standing=standing,
+        entrants=entrants,
+        board=board,
+        rows=result.rows,
+        earlier=published.earlier,
+        bill=_bill(published.fresh, spending) if published.fresh else None,
+    )
+    remark = (
+        f"{waiting} kernels wait for a verdict by this evaluator, or for their second one: the label starts "
+        "the rest, what is judged stays."
+    )
+    return Report(
+        state="failed" if waiting else "done",
+        head_sha=inspection.head_sha,
+        entry=submission.entry,
+        display_name=submission.display_name,
+        kernels=len(submission.kernels),
+        remark=remark if waiting else "The result is recorded; merging puts the entry on the board.",
+        run_url=runner.run_url,
+        outcome=outcome,
+        links=links_to_kernels(inspection, f"{runner.server_url}/{runner.repository}"),
+    )
+
+
+def _waiting(submission: Submission, result: ResultFile) -> int:
+    ours = evaluator_sha256()
+    judged = {
+        row.key
+        for row in result.rows
+        if row.status is not Status.INFRA_ERROR and row.evaluator_sha256 == ours and not needs_second(row)
+    }
+    return len(submission.kernels.keys() - judged)
+
+
+def _bill(rows: tuple[Row, ...], spending: Spending | None) -> Bill:
+    return Bill(
+        gpu_seconds=sum(row.gpu_seconds for row in rows),
+        cpu_seconds=sum(row.cpu_seconds for row in rows),
+        usd=spending.usd if spending is not None else None,
+    )
+
+
+def failed_report(inspection: Inspection, remark: str, runner: Runner) -> Report:
+    """Say why nothing was published. `remark` is our own Markdown."""
+    submission = inspection.submission
+    return Report(
+        state="failed",
+        head_sha=inspection.head_sha,
+        entry=submission.entry if submission else "",
+        display_name=submission.display_name if submission else "",
+        remark=remark,
+        run_url=runner.run_url,
+    )
