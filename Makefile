@@ -24,7 +24,7 @@ demo: $(RUNTIME)  ## Validate, evaluate on the CPU, and render a board: the whol
 test: $(DEVELOPMENT)  ## Run every test that this machine can run
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-check: $(DEVELOPMENT)  ## Lint, types, layers, workflows and schemas: what the check of a pull request runs
+check: $(DEVELOPMENT)  ## Lint, types, layers, workflows, image and schemas: what the check of a pull request runs
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check $(FORMATTED)
 	$(BIN)/mypy
@@ -32,6 +32,7 @@ check: $(DEVELOPMENT)  ## Lint, types, layers, workflows and schemas: what the c
 	$(BIN)/check-jsonschema --check-metaschema leaderboard/schemas/*.json
 	$(BIN)/check-jsonschema --schemafile leaderboard/schemas/submission.schema.json submissions/*.json
 	$(BIN)/kbl validate submissions
+	$(BIN)/hadolint Containerfile
 	@if [ -d .github/workflows ]; then \
 	  $(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml && \
 	  $(BIN)/zizmor --offline --persona=pedantic .github && \
