@@ -27,6 +27,7 @@ print(*project["dependencies"], *(project["optional-dependencies"][sys.argv[1]] 
 }
 
 mapfile -t wanted < <(needs) && lock .github/locks/site.txt "${wanted[@]}"
+mapfile -t wanted < <(needs export) && lock .github/locks/export.txt "${wanted[@]}"
 mapfile -t wanted < <(needs github) && lock .github/locks/github.txt "${wanted[@]}"
 mapfile -t wanted < <(needs modal) && lock .github/locks/modal.txt "${wanted[@]}"
 mapfile -t wanted < <(PYTHONPATH=KernelBench "$python" -c '

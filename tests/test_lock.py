@@ -55,7 +55,7 @@ def test_the_lock_leaves_cuda_to_torch_and_names_no_local_build() -> None:
 JOBS_LOCKS = {
     path.stem: path.read_text("utf-8").splitlines() for path in (ROOT / ".github/locks").glob("*.txt")
 }
-EXTRAS = {"site": [], "github": ["github"], "modal": ["modal"]}
+EXTRAS = {"site": [], "export": ["export"], "github": ["github"], "modal": ["modal"]}
 """The list of each kind of job, and the extras that it holds besides the package's own needs."""
 
 

@@ -41,6 +41,8 @@ RIGHTS = {
     ("evaluate.yml", "site"): {"contents": "read", "pages": "write", "id-token": "write"},
     ("pages.yml", "build"): {"contents": "read"},
     ("pages.yml", "deploy"): {"pages": "write", "id-token": "write"},
+    ("release.yml", "export"): {"contents": "read"},
+    ("release.yml", "publish"): {"contents": "write"},
     ("validate.yml", "validate"): {"contents": "read", "pull-requests": "read"},
 }
 EVENTS = {
@@ -49,10 +51,11 @@ EVENTS = {
     "comment.yml": {"workflow_run"},
     "evaluate.yml": {"pull_request_target", "workflow_dispatch", "repository_dispatch", "schedule"},
     "pages.yml": {"push", "workflow_dispatch", "workflow_call"},
+    "release.yml": {"workflow_dispatch", "schedule"},
     "validate.yml": {"pull_request", "merge_group"},
 }
 LINE = re.compile(
-    r"(\.venv/bin/kbl (ci|validate|site) [^;&|`\n]+|scripts/install\.sh (site|github|modal)|scripts/fonts\.sh|make (check|test|gvisor))"
+    r"(\.venv/bin/kbl (ci|validate|site|export) [^;&|`\n]+|scripts/install\.sh (site|export|github|modal)|scripts/(fonts|release)\.sh|make (check|test|gvisor))"
 )
 
 
@@ -274,3 +277,27 @@ def test_every_exception_to_a_lint_says_why() -> None:
         for line in (FOLDER / name).read_text("utf-8").splitlines():
             if "zizmor: ignore" in line:
                 assert re.search(r"zizmor: ignore\[[a-z-]+\] \S+( \S+){5,}", line)
+
+
+GH = """#!/bin/sh
+echo "$*" >> "$GH_LOG"
+[ "$1 $2" != "release view" ] || [ -n "$GH_KNOWN" ]
+"""
+
+
+@pytest.mark.parametrize("known", ["", "yes"])
+def test_a_release_has_the_days_name_and_is_renewed_on_the_same_day(tmp_path: Path, known: str) -> None:
+    gh, log, tables = tmp_path / "gh", tmp_path / "log", tmp_path / "tables"
+    gh.write_text(GH)
+    gh.chmod(0o755)
+    (tables / "data").mkdir(parents=True)
+    for path in (tables / "README.md", tables / "data/kernels.parquet", tables / "data/entries.parquet"):
+        path.touch()
+    given = {"RUNNER_TEMP": str(tmp_path), "GH_LOG": str(log), "GH_KNOWN": known}
+    path = f"{tmp_path}:/usr/bin:/bin"
+    subprocess.run([ROOT / "scripts/release.sh"], env={**given, "PATH": path}, check=True)
+    verbs = [line.split()[1] for line in log.read_text().splitlines()]
+    assert verbs == (["view", "upload"] if known else ["view", "create", "upload"])
+    last = log.read_text().splitlines()[-1].split()
+    assert re.fullmatch(r"board-\d{4}-\d\d-\d\d", last[2])
+    assert {Path(name).name for name in last[4:]} == {"README.md", "kernels.parquet", "entries.parquet"}

@@ -102,10 +102,12 @@ def _updated(view: BoardView) -> str:
 def dataset(site: Site, view: BoardView) -> Markup:
     """Describe the board's data in the words of schema.org, as JSON that no text can end early."""
     base, api = site.data.config.base_url, f"{places.API}/boards/{places.slug(view.name)}"
+    repository = numbers.safe_url(site.data.config.repository)
     files = (
-        (f"{api}.json", "application/json"),
-        (f"{api}.csv", "text/csv"),
-        (f"{api}.rows.csv.gz", "application/gzip"),
+        (f"{base}{api}.json", "application/json"),
+        (f"{base}{api}.csv", "text/csv"),
+        (f"{base}{api}.rows.csv.gz", "application/gzip"),
+        *([(f"{repository.rstrip('/')}/releases", "application/vnd.apache.parquet")] if repository else []),
     )
     described = {
         "@context": "https://schema.org",
@@ -127,8 +129,8 @@ def dataset(site: Site, view: BoardView) -> Markup:
             "share of light speed",
         ],
         "distribution": [
-            {"@type": "DataDownload", "contentUrl": base + name, "encodingFormat": kind}
-            for name, kind in files
+            {"@type": "DataDownload", "contentUrl": address, "encodingFormat": kind}
+            for address, kind in files
         ],
     }
     text = json.dumps(described, ensure_ascii=True)
