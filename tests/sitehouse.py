@@ -62,6 +62,8 @@ def repository() -> Path:
     copy_entry(root, first, "torch-eager", metadata=PLAIN)
     add_sample(root, "torch-eager")
     leave_waiting(root, "torch-eager")
+    carry_rounds(root, "torch-eager")
+    add_audit(root, "torch-eager")
     for level in (1, 2, 3, 4):
         for path in (PROBLEM_SET / f"level{level}").glob("*.py"):
             if int(path.name.split("_")[0]) <= PROBLEMS_A_LEVEL:
@@ -101,6 +103,32 @@ def leave_waiting(root: Path, entry: str) -> None:
     result = json.loads(path.read_text())
     result["rows"].remove(next(row for row in result["rows"] if row["key"].startswith("level_3_")))
     path.write_text(json.dumps(result))
+
+
+CHECKS = {"panel_passed": 9, "panel_asked": 9, "looks_are_relative": True, "sharp_share": 0.75}
+
+
+def carry_rounds(root: Path, entry: str) -> None:
+    """Give an entry's first correct row of level 2 the rounds of a real one, and what a row says of its inputs."""
+    real = json.loads((ROOT / "tests/golden/rows-H200/founders-triton.json").read_text())
+    path = root / "data/results/H200" / f"{entry}.json"
+    result = json.loads(path.read_text())
+    rows = (row for row in result["rows"] if row["key"].startswith("level_2_") and row["status"] == "correct")
+    next(rows).update(rounds=real["rows"][0]["rounds"], checks=CHECKS)
+    path.write_text(json.dumps(result))
+
+
+def add_audit(root: Path, entry: str) -> None:
+    """Record an audit of two kernels of an entry, as `kbl audit --out` writes it: one holds, one does not."""
+    row = {"finished_at": "2026-11-20T10:00:00+00:00", "evaluator_sha256": "a" * 64}
+    findings = [
+        {"key": f"level_1_problem_{at}_sample_0", "differs": differs,
+         "before": {**row, "speedup": 2.0}, "after": {**row, "speedup": again}}
+        for at, differs, again in ((1, "", 2.02), (2, "speedup was 2.000, is <b>1.000</b>", 1.0))
+    ]  # fmt: skip
+    path = root / "data/audits/H200" / entry / "2026-11-20.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(findings))
 
 
 def add_sample(root: Path, entry: str) -> None:

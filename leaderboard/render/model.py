@@ -13,6 +13,7 @@ from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.ledger import Spending
+from leaderboard.render.audits import Audit
 from leaderboard.render.cheats import Rates
 from leaderboard.render.parts.lines import KernelLine
 from leaderboard.render.published import Published
@@ -102,7 +103,8 @@ class SiteData:
     earlier verdicts on each kernel.
     `baselines` maps a board to problem (`"1_23"`) to times. `certified` names the problems that every trivial
     answer was tried on and failed.
-    `rates` are the red team's, by device, and `stays_open` says what is known to stay open.
+    `rates` are the red team's, by device, and `stays_open` says what is known to stay open. `audits` are the
+    newest first.
     `deals` say what inputs are timed on a problem, with the sizes at which that was found.
     """
 
@@ -124,6 +126,7 @@ class SiteData:
     notices: tuple[Notice, ...] = ()
     spending: tuple[Spending, ...] = ()
     rates: tuple[Rates, ...] = ()
+    audits: tuple[Audit, ...] = ()
     stays_open: tuple[tuple[str, str], ...] = ()
     published: Published = field(default_factory=Published)
     schemas: Mapping[str, bytes] = field(default_factory=dict)

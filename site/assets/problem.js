@@ -112,13 +112,33 @@ async function evidence(kernel, code) {
   for (const launch of launches(code)) facts.push(["Launch", el("code", {}, launch)]);
   facts.push(["SHA-256", el("code", {}, kernel.kernel_sha256.slice(0, 16))]);
   if (kernel.raw) facts.push(["As it is", el("a", { href: `${root}${kernel.raw}` }, "raw file")]);
-  const parts = [line, el("dl", { class: "pairs" }, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), ...await revisions(kernel)];
-  if (kernel.status === "correct") return parts;
   const row = (await entryData(gpu.value, kernel.entry)).rows.find((item) => item.key === kernel.key) ?? {};
+  const parts = [line, pairs(facts), ...standsOn(row.stands_on), ...await revisions(kernel)];
+  if (kernel.status === "correct") return parts;
   if (row.failure) parts.push(el("p", {}, el("strong", {}, row.failure.split(":", 1)[0]), `: ${row.message ?? ""}`));
   if (row.log) parts.push(el("h3", {}, "End of the log"), el("pre", { class: "log", tabindex: 0, "aria-label": "Log" }, row.log));
   if (row.evidence) parts.push(el("h3", {}, "Counter-example"), el("pre", { class: "log", tabindex: 0, "aria-label": "Counter-example" }, JSON.stringify(row.evidence, null, 2)));
   return parts;
+}
+
+const pairs = (facts) => el("dl", { class: "pairs" }, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+
+// What must hold for a row to be believed, as leaderboard/stages/invariants.py works it out.
+function standsOn(found) {
+  if (!found) return [];
+  const ms = (value) => `${value.toFixed(2)} ms`;
+  const facts = [
+    ["ran_ms", "Ran while stopped", (value) => `${ms(value)} of processor${found.paused_ms === undefined ? "" : ` in ${ms(found.paused_ms)} of pauses`}`],
+    ["overhead_over_alone", "Overhead beside over alone", (value) => value.toFixed(3)],
+    ["reference_over_alone", "Reference beside over alone", (value) => value.toFixed(3)],
+    ["panel_passed", "Panel of inputs", (value) => `${value} of ${found.panel_asked}`],
+    ["looks_are_relative", "Tolerance of timed outputs", (value) => (value ? "relative to their size" : "absolute")],
+    ["sharp_share", "Timed on inputs that tell shortcuts", format.percent],
+    ["rounds_counted", "Rounds counted", (value) => `${value} of ${found.rounds_made}, ${found.rounds_looked_at} looked at`],
+    ["evaluations", "Found by", (value) => (value === 1 ? "one evaluation" : `${value} evaluations`)],
+    ["walls", "Walls tried and found standing", String],
+  ].filter(([name]) => found[name] !== undefined).map(([name, words, written]) => [words, written(found[name])]);
+  return [el("details", { class: "stands" }, el("summary", {}, "What the row stands on"), pairs(facts))];
 }
 
 async function revisions(kernel) {

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kernel_evaluator.records.rows import Row
+
 from leaderboard.render import places
 from leaderboard.render.model import Revision
 from leaderboard.render.output import compressed
@@ -17,6 +19,7 @@ from leaderboard.render.parts import charts, numbers, plots
 from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, is_scored
 from leaderboard.render.parts.rows import kernel_rows
 from leaderboard.render.site import BoardView, Site
+from leaderboard.stages.invariants import invariants
 from leaderboard.stages.standings import Against, Scores
 
 MESSAGE, LOG = 1000, 2000
@@ -55,7 +58,8 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
     )
     write_verdicts(site, view, line)
     recorded = site.data.kernels.result(view.name, standing.entry)
-    data = entry_data(view, line, seen_of(json.loads(recorded)["rows"]))
+    found = json.loads(recorded)
+    data = entry_data(view, line, seen_of(found["rows"]) | stands_on(found))
     site.folder.write_packed(places.entry_api(view.name, standing.entry), data)
     if not view.is_large:
         site.folder.write(places.raw_result(view.name, standing.entry), compressed(recorded))
@@ -154,6 +158,27 @@ def seen_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def stands_on(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Give what the correct rows of a recorded result stand on: key to their invariants, as far as noted.
+
+    `walls` counts those that were tried and stood; `environments` name them.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for data in result["rows"]:
+        if data["status"] == "correct" and data.get("rounds"):
+            row = Row.from_json(data)
+            item = invariants(row)
+            walls = result["environments"].get(row.environment, {}).get("isolation", ())
+            values = {**(dataclasses.asdict(item) if item else {}), "walls": len(walls)}
+            shown = {name: _short(value) for name, value in values.items() if value is not None}
+            found[data["key"]] = {"stands_on": shown}
+    return found
+
+
+def _short(value: Any) -> Any:
+    return numbers.rounded(value) if isinstance(value, float) else value
+
+
 def finite(value: Any) -> Any:
     """Give a value of JSON with words for numbers that JSON has not, such as an infinite error."""
     if isinstance(value, float) and not math.isfinite(value):
@@ -166,7 +191,7 @@ def finite(value: Any) -> Any:
 def entry_data(view: BoardView, line: EntryLine, seen: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Give an entry's scores and rows as JSON; the recorded result file holds every digit.
 
-    `seen` holds what was seen of kernels that failed, by key.
+    `seen` holds what was seen of kernels that failed, and what rows of the others stand on, by key.
     """
     standing, result = line.standing, line.standing.result
     return {

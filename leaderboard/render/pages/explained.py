@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
 
 from kernel_evaluator.scores import ELSEWHERE_SHARE
 
 from leaderboard.files.ledger import Spending
-from leaderboard.render.parts.lines import STATUS_WORDS
-from leaderboard.render.site import Site
+from leaderboard.render.model import Revision
+from leaderboard.render.pages.entries import history
+from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine
+from leaderboard.render.site import BoardView, Site
 
 LABELS = {
     "custom": "Nearly all of the GPU's time goes to kernels that the submission brought.",
@@ -23,6 +27,9 @@ LABELS = {
     "wrong-elsewhere": "Wrong without a word on inputs of other shapes or strides.",
     "deferred-work": "Work was put off until the output was asked for; every call is charged with it.",
 }
+
+AUDITS, AGAIN = 50, 30
+"""So many audits, and evaluations that came after others, stand on the page; the repository has all."""
 
 STATUS_MEANINGS = {
     "correct": "Every trial agreed with the reference within the tolerance, and the timed outputs did too.",
@@ -44,6 +51,27 @@ def _months(spending: Iterable[Spending]) -> list[tuple[str, int, float]]:
     for item in spending:
         found[item.month].append(item.usd)
     return [(month, len(items), sum(items)) for month, items in sorted(found.items(), reverse=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """An evaluation that came after another one of the same entry: when, why, the score before and after."""
+
+    view: BoardView
+    line: EntryLine
+    now: Revision
+    before: Revision
+
+
+def judged_again(site: Site) -> list[Again]:
+    """Give what entries got when they were evaluated anew, the latest first."""
+    found = [
+        Again(view=view, line=line, now=now, before=before)
+        for view in site.boards
+        for line in view.entries
+        for now, before in pairwise(history(site, view, line))
+    ]
+    return sorted(found, key=lambda item: item.now.finished_at, reverse=True)
 
 
 def write_pages(site: Site) -> None:
@@ -73,6 +101,9 @@ def write_pages(site: Site) -> None:
         notices=site.data.notices,
         months=_months(site.data.spending),
         rates=site.data.rates,
+        audits=site.data.audits[:AUDITS],
+        views={view.name: view for view in site.boards},
+        again=judged_again(site)[:AGAIN],
         stays_open=site.data.stays_open,
         statuses_by_value={status.value: words for status, words in STATUS_WORDS.items()},
         present=site.data.present,

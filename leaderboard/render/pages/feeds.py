@@ -193,7 +193,7 @@ def _board_row(line: EntryLine) -> list[Any]:
         "" if line.cost_usd is None else line.cost_usd,
         "" if line.tokens is None else line.tokens,
         scores.deployed_speedup,
-        *standing.deployed_ci95,
+        *(numbers.rounded(bound) for bound in standing.deployed_ci95),
         *(_over(standing, reference) for reference in ("compile", "best")),
         "" if scores.light_share is None else scores.light_share,
         scores.geomean_speedup,

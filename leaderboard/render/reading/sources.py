@@ -22,6 +22,7 @@ from kernel_evaluator.records.rows import ResultFile
 from leaderboard.files import store
 from leaderboard.files.baseline_files import read_baseline
 from leaderboard.files.ledger import read_all
+from leaderboard.render.audits import read_audits
 from leaderboard.render.cheats import read_cheats, read_open
 from leaderboard.render.model import (
     Baseline,
@@ -133,6 +134,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         notices=_read_notices(places.data / "notices.json"),
         spending=read_all(places.data),
         published=read_published(places.baselines),
+        audits=read_audits(places.data / "audits"),
         rates=read_cheats(places.redteam, places.corpus),
         stays_open=read_open(places.trust),
         schemas={path.name: path.read_bytes() for path in sorted(SCHEMAS.glob("*.json"))},

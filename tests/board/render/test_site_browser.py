@@ -437,6 +437,22 @@ def test_an_address_names_a_sample_only_while_that_sample_is_shown(page: Any, si
     page.wait_for_selector(".diff thead:has-text('sample 1')")
 
 
+def test_a_kernel_says_what_its_row_stands_on(page: Any, site: str) -> None:
+    packed = (sitehouse.site() / "api/v1/entries/H200/torch-eager.json.gz").read_bytes()
+    row = next(row for row in json.loads(gzip.decompress(packed))["rows"] if "stands_on" in row)
+    _, level, _, number, *_ = row["key"].split("_")
+    page.goto(f"{site}problems/{level}_{number}.html?board=H200&a=torch-eager#code")
+    page.click("#facts .stands summary")
+    terms = page.locator("#facts .stands dt").all_text_contents()
+    shown = dict(zip(terms, page.locator("#facts .stands dd").all_text_contents(), strict=True))
+    found = row["stands_on"]
+    made = f"{found['rounds_counted']} of {found['rounds_made']}, {found['rounds_looked_at']} looked at"
+    assert shown["Panel of inputs"] == "9 of 9"
+    assert shown["Rounds counted"] == made
+    assert shown["Tolerance of timed outputs"] == "relative to their size"
+    assert shown["Found by"] == "one evaluation"
+
+
 def test_hostile_code_log_and_evidence_are_shown_as_text(page: Any, site: str) -> None:
     page.goto(f"{site}problems/1_1.html?board=H200&a=hostile")
     page.wait_for_selector("#shown pre.code")

@@ -1,0 +1,62 @@
+"""The site shows what was judged again, and what rows stand on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import sitehouse
+
+from leaderboard.files.store import StoreError
+from leaderboard.render.audits import read_audits
+from leaderboard.render.pages.entries import stands_on
+
+
+def test_the_trust_page_says_what_was_looked_at_when_and_what_came_out() -> None:
+    text = (sitehouse.site() / "trust.html").read_text("utf-8")
+    section = text.split('id="audits"')[1].split('id="log"')[0]
+    assert '<time datetime="2026-11-20">' in section
+    assert '<td class="n">2</td><td class="n"><strong>1</strong></td>' in section
+    assert "1 differ" in section
+    assert "2.00×, again 2.02×" in section
+    assert "speedup was 2.000, is &lt;b&gt;1.000&lt;/b&gt;" in section
+
+
+def test_the_boards_own_audits_can_be_read() -> None:
+    audits = read_audits(sitehouse.ROOT / "data" / "audits")
+    assert {audit.entry for audit in audits} >= {"founders-triton", "founders-cuda"}
+    assert all(audit.looks and audit.finished_at for audit in audits)
+
+
+@pytest.mark.parametrize("text", ["{}", "[{}]", '[{"key": "level_1", "before": {}, "after": {}}]', "[1"])
+def test_a_broken_audit_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "H200" / "mine" / "1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    if text == "{}":
+        assert read_audits(tmp_path) == ()
+        return
+    with pytest.raises(StoreError, match=r"mine/1\.json"):
+        read_audits(tmp_path)
+
+
+def test_an_entrys_data_say_what_its_rows_stand_on() -> None:
+    packed = (sitehouse.site() / "api/v1/entries/H200/torch-eager.json.gz").read_bytes()
+    rows = json.loads(gzip.decompress(packed))["rows"]
+    (found,) = [row["stands_on"] for row in rows if "stands_on" in row]
+    assert {name: found[name] for name in ("panel_passed", "panel_asked", "sharp_share")} == {
+        "panel_passed": 9,
+        "panel_asked": 9,
+        "sharp_share": 0.75,
+    }
+    assert found["rounds_counted"] == found["rounds_made"] > 10
+    assert found["evaluations"] == 1
+
+
+def test_real_rows_stand_on_their_rounds_and_walls() -> None:
+    recorded = json.loads((sitehouse.ROOT / "tests/golden/rows-H200/founders-triton.json").read_text())
+    found = stands_on(recorded)
+    assert len(found) == sum(row["status"] == "correct" for row in recorded["rows"])
+    assert all(item["stands_on"]["walls"] == 10 for item in found.values())
