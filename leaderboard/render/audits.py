@@ -1,4 +1,7 @@
-"""The public log of audits, as `kbl audit --out` wrote it: what was judged again, when, what came of it."""
+"""The public log of what was judged again, when, and what came of it: audits, second looks, appeals.
+
+Audits are what `kbl audit --out` wrote; the others are reviews, which the publishing job writes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,12 @@ from typing import Any
 
 from kernel_evaluator.records.keys import KernelKey
 
+from leaderboard.files.reviews import Review, read_reviews
 from leaderboard.files.store import StoreError, read_strictly
+
+FOLDER = "audits"
+WORDS = {"again": "appeal", "second-look": "second look"}
+"""What verbs of reviews are called."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,35 +32,54 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """One audit of an entry on a board."""
+    """Kernels of an entry on a board, judged again. `looks` are all of them, or those that differ."""
 
+    what: str
     board: str
     entry: str
     finished_at: str
-    evaluator_sha256: str
+    kernels: int
     looks: tuple[Look, ...]
+    evaluator_sha256: str = ""
 
     @property
     def held(self) -> int:
         """How many rows agree with what was found again."""
-        return sum(not look.differs for look in self.looks)
+        return self.kernels - sum(bool(look.differs) for look in self.looks)
 
 
-def read_audits(folder: Path) -> tuple[Audit, ...]:
-    """Read `<board>/<entry>/*.json` of a folder, newest first; a broken one is a StoreError."""
-    audits = (_audit(path) for path in sorted(folder.glob("*/*/*.json")))
-    found = [audit for audit in audits if audit.looks]
+def read_audits(data: Path) -> tuple[Audit, ...]:
+    """Read `audits/<board>/<entry>/*.json` and the reviews, newest first; a broken one is a StoreError."""
+    audits = (_audit(path) for path in sorted((data / FOLDER).glob("*/*/*.json")))
+    reviews = (_review(review) for review in read_reviews(data))
+    found = [audit for audit in (*audits, *reviews) if audit.kernels]
     return tuple(sorted(found, key=lambda audit: audit.finished_at, reverse=True))
+
+
+def _review(review: Review) -> Audit:
+    return Audit(
+        what=WORDS.get(review.verb, review.verb),
+        board=review.board,
+        entry=review.entry,
+        finished_at=review.day,
+        kernels=review.kernels,
+        looks=tuple(
+            Look(problem=_problem(key), before=None, after=None, differs=differs)
+            for key, differs in review.differs.items()
+        ),
+    )
 
 
 def _audit(path: Path) -> Audit:
     findings = read_strictly(path)
     try:
         return Audit(
+            what="audit",
             board=path.parent.parent.name,
             entry=path.parent.name,
             finished_at=max((str(item["after"]["finished_at"]) for item in findings), default=""),
             evaluator_sha256=str(findings[0]["after"]["evaluator_sha256"]) if findings else "",
+            kernels=len(findings),
             looks=tuple(_look(item) for item in findings),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -60,8 +87,10 @@ def _audit(path: Path) -> Audit:
 
 
 def _look(item: Mapping[str, Any]) -> Look:
-    key = KernelKey.parse(item["key"])
     before, after = item["before"].get("speedup"), item["after"].get("speedup")
-    return Look(
-        problem=f"{key.level}_{key.problem_id}", before=before, after=after, differs=str(item["differs"])
-    )
+    return Look(problem=_problem(item["key"]), before=before, after=after, differs=str(item["differs"]))
+
+
+def _problem(name: str) -> str:
+    key = KernelKey.parse(name)
+    return f"{key.level}_{key.problem_id}"

@@ -134,7 +134,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         notices=_read_notices(places.data / "notices.json"),
         spending=read_all(places.data),
         published=read_published(places.baselines),
-        audits=read_audits(places.data / "audits"),
+        audits=read_audits(places.data),
         rates=read_cheats(places.redteam, places.corpus),
         stays_open=read_open(places.trust),
         schemas={path.name: path.read_bytes() for path in sorted(SCHEMAS.glob("*.json"))},

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sitehouse
 
+from leaderboard.files.reviews import Review, add_review
 from leaderboard.files.store import StoreError
 from leaderboard.render.audits import read_audits
 from leaderboard.render.pages.entries import stands_on
@@ -25,14 +26,14 @@ def test_the_trust_page_says_what_was_looked_at_when_and_what_came_out() -> None
 
 
 def test_the_boards_own_audits_can_be_read() -> None:
-    audits = read_audits(sitehouse.ROOT / "data" / "audits")
+    audits = read_audits(sitehouse.ROOT / "data")
     assert {audit.entry for audit in audits} >= {"founders-triton", "founders-cuda"}
     assert all(audit.looks and audit.finished_at for audit in audits)
 
 
 @pytest.mark.parametrize("text", ["{}", "[{}]", '[{"key": "level_1", "before": {}, "after": {}}]', "[1"])
 def test_a_broken_audit_is_named(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "H200" / "mine" / "1.json"
+    path = tmp_path / "audits" / "H200" / "mine" / "1.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
     if text == "{}":
@@ -60,3 +61,13 @@ def test_real_rows_stand_on_their_rounds_and_walls() -> None:
     found = stands_on(recorded)
     assert len(found) == sum(row["status"] == "correct" for row in recorded["rows"])
     assert all(item["stands_on"]["walls"] == 10 for item in found.values())
+
+
+def test_second_looks_and_appeals_stand_among_audits(tmp_path: Path) -> None:
+    key = "level_2_problem_76_sample_0"
+    known = {"run": 1, "board": "H100", "entry": "mine", "revision": 2, "kernels": 40}
+    add_review(tmp_path, Review(**known, day="2026-11-20", verb="second-look", differs={key: "was correct"}))
+    add_review(tmp_path, Review(**{**known, "run": 2}, day="2026-11-21", verb="again", differs={}))
+    appeal, look = read_audits(tmp_path)
+    assert (appeal.what, appeal.kernels, appeal.held, appeal.looks) == ("appeal", 40, 40, ())
+    assert (look.what, look.kernels, look.held, look.looks[0].problem) == ("second look", 40, 39, "2_76")
