@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from kernel_evaluator.machine import figures
 from kernel_evaluator.records.rows import Status
 from markupsafe import Markup, escape
@@ -178,12 +179,31 @@ def problem_title(name: str) -> str:
     return name.split("_", 1)[-1].replace("_", " ").strip() or name
 
 
+class _InProcess(BytecodeCache):
+    """Templates that this process has compiled: to compile them takes as long as a small site's pages."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Take what is known; the bucket itself refuses what other text was compiled to."""
+        if bucket.key in self._compiled:
+            bucket.bytecode_from_string(self._compiled[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep what was compiled."""
+        self._compiled[bucket.key] = bucket.bytecode_to_string()
+
+
+_HERE = _InProcess()
+
+
 def _environment(templates: Path, memory: Path | None) -> Environment:
     if memory is not None:
         memory.mkdir(parents=True, exist_ok=True)
     environment = Environment(
         loader=FileSystemLoader(templates),
-        bytecode_cache=FileSystemBytecodeCache(str(memory), "%s.compiled") if memory is not None else None,
+        bytecode_cache=FileSystemBytecodeCache(str(memory), "%s.compiled") if memory else _HERE,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
