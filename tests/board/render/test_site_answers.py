@@ -182,6 +182,7 @@ def test_how_near_to_light(page: Any, site: str) -> None:
 
 def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
     front(page, site).get_by_role("link", name=re.compile("cheats were tried, none won")).click()
+    page.wait_for_selector(".cheats tbody tr")
     assert page.locator(".rates tbody tr").count() == 2
     assert page.locator(".cheats tbody tr").count() >= 146
     page.get_by_role("link", name="Submit", exact=True).click()

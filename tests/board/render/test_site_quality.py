@@ -78,29 +78,41 @@ def settled(page: Any, address: str) -> None:
     page.wait_for_timeout(100)
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [1440, 390])
-def test_axe_finds_nothing_on_any_page_kind_light_or_dark(
-    browser: Any, site: str, tools: Path, width: int
-) -> None:
+WIDTHS = (1440, 390)
+
+
+@pytest.fixture(scope="module")
+def visited(
+    browser: Any, site: str, tools: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[int, dict[str, list[str]]], list[Path]]:
+    """Visit every kind of page once a width: what axe finds, by width, and the pages after their scripts ran."""
     engine = (tools / "axe-core" / "axe.min.js").read_text()
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="light")
-    page = context.new_page()
-    found = {}
-    for name in (*sitehouse.PAGE_KINDS, *a_comparison(), *STATES):
-        page.emulate_media(color_scheme="light")
-        settled(page, site + name)
-        page.evaluate(engine)
-        for scheme, rules in (
-            ("light", "{}"),
-            ("dark", "{ runOnly: ['color-contrast', 'link-in-text-block'] }"),
-        ):
-            page.emulate_media(color_scheme=scheme)
-            for violation in page.evaluate(f"axe.run({rules}).then((result) => result.violations)"):
-                nodes = [node["html"][:160] for node in violation["nodes"][:3]]
-                found[f"{name}, {scheme}: {violation['id']}"] = nodes
-    context.close()
-    assert {} == found
+    folder = tmp_path_factory.mktemp("visited")
+    found: dict[int, dict[str, list[str]]] = {width: {} for width in WIDTHS}
+    for width in WIDTHS:
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        for at, name in enumerate((*sitehouse.PAGE_KINDS, *a_comparison(), *STATES)):
+            page.emulate_media(color_scheme="light")
+            settled(page, site + name)
+            path = folder / f"{at}-{name.split('?')[0].replace('/', '-')}"
+            path.write_text(page.content())
+            page.evaluate(engine)
+            for scheme, rules in (
+                ("light", "{}"),
+                ("dark", "{ runOnly: ['color-contrast', 'link-in-text-block'] }"),
+            ):
+                page.emulate_media(color_scheme=scheme)
+                for violation in page.evaluate(f"axe.run({rules}).then((result) => result.violations)"):
+                    nodes = [node["html"][:160] for node in violation["nodes"][:3]]
+                    found[width][f"{name}, {scheme}: {violation['id']}"] = nodes
+        page.close()
+    return found, sorted(folder.iterdir())
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", WIDTHS)
+def test_axe_finds_nothing_on_any_page_kind_light_or_dark(visited: Any, width: int) -> None:
+    assert {} == visited[0][width]
 
 
 def a_comparison() -> list[str]:
@@ -141,17 +153,9 @@ def test_every_page_kind_is_valid_html(tools: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
-def test_pages_stay_valid_html_when_scripts_have_run(
-    browser: Any, site: str, tools: Path, tmp_path: Path
-) -> None:
-    page = browser.new_page()
-    files = []
-    for at, name in enumerate((*sitehouse.PAGE_KINDS, *STATES)):
-        settled(page, site + name)
-        files.append(tmp_path / f"{at}-{name.split('?')[0].replace('/', '-')}")
-        files[-1].write_text(page.content())
-    page.close()
-    assert [] == validate(tools, tmp_path, files)
+def test_pages_stay_valid_html_when_scripts_have_run(visited: Any, tools: Path, tmp_path: Path) -> None:
+    assert len(visited[1]) >= len(sitehouse.PAGE_KINDS)
+    assert [] == validate(tools, tmp_path, visited[1])
 
 
 def test_the_validator_and_axe_are_able_to_complain(tools: Path, tmp_path: Path) -> None:
