@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,8 @@ def main() -> int:
         context = folder / "context"
         _run("git", "clone", "--quiet", f"file://{ROOT}", context)
         try:
-            report = _build(context, _pip_settings(folder))
+            _build(context, _pip_settings(folder))
+            report = _try(context)
         finally:
             made = [] if chosen.keep else [NAME, BASE]
             for each in made:
@@ -67,14 +68,19 @@ def main() -> int:
     return max(report["doctor_status"], report["demo_status"])
 
 
-def _build(context: Path, mounts: list[str]) -> dict[str, Any]:
-    version = _base()
-    locked = _lock(context / ARGUMENTS["LOCK"], mounts)
+def _build(context: Path, mounts: list[str]) -> None:
+    _base()
+    _lock(context / ARGUMENTS["LOCK"], mounts)
     given = {"BASE": BASE, **ARGUMENTS}
     arguments = [f"--build-arg={name}={value}" for name, value in given.items()]
-    file = context / "Containerfile"
-    _run("buildah", "bud", *mounts, *arguments, "--tag", NAME, "--file", file, context)
+    _run("buildah", "bud", *mounts, *arguments, "--tag", NAME, "--file", context / "Containerfile", context)
+
+
+def _try(context: Path) -> dict[str, Any]:
+    """Run what has to run in the image, and say what is in it."""
     with _container(NAME) as container:
+        version = _inside(container, "cat", "/etc/debian_version").stdout.strip()
+        locked = _versions(_inside(container, "cat", "/opt/image.txt").stdout)
         doctor = _inside(container, "kbl", "doctor")
         sys.stderr.write(doctor.stdout)
         for _ in range(TURNS):
@@ -86,7 +92,7 @@ def _build(context: Path, mounts: list[str]) -> dict[str, Any]:
     whole = _versions(image.LOCK.read_text("utf-8"))
     return {
         "schema_version": 1,
-        "containerfile_sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "containerfile_sha256": hashlib.sha256((context / "Containerfile").read_bytes()).hexdigest(),
         "base": f"Debian {version}, {SUITE}, by mmdebstrap",
         "arguments": ARGUMENTS,
         "buildah": _run("buildah", "--version").split()[2],
@@ -102,12 +108,12 @@ def _build(context: Path, mounts: list[str]) -> dict[str, Any]:
         "doctor": [line for line in doctor.stdout.splitlines() if line.startswith(("ok", "missing"))],
         "demo_status": demo.returncode,
         "demo": Counter(row["status"] for row in result["rows"]),
-        "walls": sorted({" ".join(sorted(each["isolation"])) for each in result["environments"]}),
+        "walls": sorted({" ".join(sorted(each["isolation"])) for each in result["environments"].values()}),
     }
 
 
-def _base() -> str:
-    """Make the base image; give Debian's version."""
+def _base() -> None:
+    """Make the base image."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "root.tar"
         include = ",".join(("ca-certificates", *PACKAGES))
@@ -115,11 +121,10 @@ def _base() -> str:
         with _container("scratch") as container:
             _run("buildah", "add", "--quiet", container, root, "/")
             _run("buildah", "commit", "--quiet", container, BASE)
-            return _inside(container, "cat", "/etc/debian_version").stdout.strip()
 
 
-def _lock(path: Path, mounts: list[str]) -> Mapping[str, str]:
-    """Lock the parts and all that they need, for the Python and by the pip of the base; give the versions."""
+def _lock(path: Path, mounts: list[str]) -> None:
+    """Lock the parts and all that they need, for the Python of the base."""
     pins = [part.pin for part in epoch.PARTS]
     ask = "--quiet --dry-run --ignore-installed --report - --only-binary :all: -c /requirements.lock"
     pip = "/tmp/venv/bin/pip install"
@@ -138,7 +143,6 @@ def _lock(path: Path, mounts: list[str]) -> Mapping[str, str]:
         about, hashes = item["metadata"], item["download_info"]["archive_info"]["hashes"]
         lines.append(f"{about['name'].lower()}=={about['version']} --hash=sha256:{hashes['sha256']}\n")
     path.write_text("".join(sorted(lines)), "utf-8")
-    return _versions(path.read_text("utf-8"))
 
 
 def _versions(lock: str) -> dict[str, str]:
