@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_running() -> Iterator[None]:
+    """Whatever the tests started has ended when they have: what goes on slows all that comes after."""
+    mark = f"KERNELBENCH_TESTS={uuid.uuid4()}"
+    os.environ.update([mark.split("=")])
+    yield
+    deadline = time.monotonic() + 30
+    while (left := _started_under(mark)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for pid in left:
+        if (group := os.getpgid(pid)) != os.getpgid(0):
+            os.killpg(group, signal.SIGKILL)
+    assert not left, f"still running: {', '.join(left.values())}"
+
+
+def _started_under(mark: str) -> dict[int, str]:
+    """The running processes with such a variable in their environment, and their command lines."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and mark.encode() in (folder / "environ").read_bytes():
+                found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")[:200]
+        except OSError:
+            continue
+    return found
 
 
 def _no_browser() -> str:

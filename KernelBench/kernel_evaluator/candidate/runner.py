@@ -31,7 +31,6 @@ from kernel_evaluator.candidate.state import describe_state, match_state
 from kernel_evaluator.labels.census import profile
 from kernel_evaluator.problems import variants
 from kernel_evaluator.problems.seeding import seed_all
-from kernel_evaluator.walls.sandbox import waited_seconds
 
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.02
@@ -180,7 +179,6 @@ class Runner:
         GO says which inputs, and they are written just before it: nothing can be computed ahead.
         Both sides launch from a core that was fast just now, so that launch-bound models compare fairly.
         Where `room` is a number, memory is taken anew before, so many bytes more than was ever held.
-        The reference also says, as text, for how many seconds it waited for a processor meanwhile.
         """
         self.outputs = []
         cores = os.sched_getaffinity(0)
@@ -201,12 +199,10 @@ class Runner:
         self._synchronize()
         order = facts["order"]
         model, sets = self._model(), self.sets
-        waited_s = 0.0 if self.is_candidate else waited_seconds(os.getpid())
         with torch.no_grad():
             outputs, claimed_ms = batch_clock(self.device, lambda: [model(*sets[at]) for at in order])
         self._held.note()
-        text = "" if self.is_candidate else repr(waited_seconds(os.getpid()) - waited_s)
-        reply = Reply(op=Op.DONE, number=claimed_ms, count=len(outputs), text=text)
+        reply = Reply(op=Op.DONE, number=claimed_ms, count=len(outputs))
         self.outputs = outputs
         os.sched_setaffinity(0, cores)
         gc.enable()

@@ -12,6 +12,7 @@ from kernel_evaluator.candidate.frames import Op
 from kernel_evaluator.candidate.processes import RunFailed
 from kernel_evaluator.stand.sides import REFERENCE_TIMEOUT_S, Side
 from kernel_evaluator.stand.stand import Stand
+from kernel_evaluator.walls.sandbox import waited_seconds
 
 _FLUSH_BYTES = 256 << 20
 _DELIVERIES = 5
@@ -48,14 +49,14 @@ def run_batch(
     if ready.op is not Op.READY:
         raise RunFailed("ProtocolViolation", f"expected READY, got {ready.op.name}")
     stand.device.settle()
+    waited_s = waited_seconds(side.process.pid)
     start = time.perf_counter()
     flushed = _hand_in(stand, side, order if written is None else written)
     side.send(Op.GO, order=order)
     done = side.receive(timeout_s, spin=stand.device.is_gpu)
     elapsed_ms = (time.perf_counter() - start) * 1e3
     del flushed
-    if side.trusted:
-        side.waited_s += float(done.text)
+    side.waited_s += waited_seconds(side.process.pid) - waited_s
     if done.count != len(order):
         raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
     if done.number > 2 * elapsed_ms + 1:

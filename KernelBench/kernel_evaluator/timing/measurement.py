@@ -27,8 +27,8 @@ OVERHEAD_TIMES, OVERHEAD_MS = 3.0, 0.5
 Who slows what surrounds the reference's calls would else have it subtracted from its own time.
 """
 
-BUSY_SHARE = 0.05
-"""On a calm machine the reference waits for a processor for less than a hundredth of its time."""
+BUSY_SHARE = 0.15
+"""On calm processors the reference waits a twelfth of its calls' time at most, on busy ones a quarter and more."""
 
 
 @dataclass
