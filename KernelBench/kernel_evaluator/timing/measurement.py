@@ -28,7 +28,7 @@ Who slows what surrounds the reference's calls would else have it subtracted fro
 """
 
 BUSY_SHARE = 0.15
-"""On calm processors the reference waits a twelfth of its calls' time at most, on busy ones a quarter and more."""
+"""On calm processors the reference waits a twelfth of its calls' time at most, on busy ones a quarter."""
 
 
 @dataclass
