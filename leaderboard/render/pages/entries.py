@@ -176,7 +176,8 @@ def stands_on(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _short(value: Any) -> Any:
-    return numbers.rounded(value) if isinstance(value, float) else value
+    """Cut a figure to three digits: enough to see that it holds, and a large board has millions."""
+    return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
 def finite(value: Any) -> Any:
