@@ -26,6 +26,9 @@ WIDEST = {"cuda": 0.35, "cpu": 2.0}
 REFERENCE_WITHIN = 1.5
 """The reference takes at most so many times what it took for the baselines, and no less than that part."""
 
+FEWEST_CALLS = 4
+"""In deals of so many calls some stand alone: `deals.LEAST_SHARED`, which takes torch to import."""
+
 _SAME = 1e-9
 
 
@@ -48,8 +51,7 @@ def doubts(row: Row, result: ResultFile, usual_ms: float | None) -> Iterator[str
         except (ArithmeticError, ValueError, KeyError, TypeError) as error:
             yield f"{name} cannot be read: {type(error).__name__} {str(error)[:200]}"
             return
-        if each.suspicion:
-            yield f"{name} say {each.suspicion[0]}: {each.suspicion[1]}"
+        yield from _odd(name, each)
     yield from _other_figures(row, min((each.fields() for each in found), key=lambda said: said["speedup"]))
     missing = {label for each in found for label in each.labels} - set(row.labels)
     if missing:
@@ -58,6 +60,13 @@ def doubts(row: Row, result: ResultFile, usual_ms: float | None) -> Iterator[str
     if (stands_on := invariants(row)) is not None and row.runtime_ms is not None:
         yield from broken(stands_on, row.runtime_ms.median)
     yield from _implausible(row, result, device, usual_ms)
+
+
+def _odd(name: str, found: Measurement) -> Iterator[str]:
+    if found.calls >= FEWEST_CALLS and len(found.lone) < MIN_ROUNDS:
+        yield f"{name}.lone must hold at least {MIN_ROUNDS} rounds of a call alone, got {len(found.lone)}"
+    if found.suspicion:
+        yield f"{name} say {found.suspicion[0]}: {found.suspicion[1]}"
 
 
 def worked_out(rounds: Mapping[str, Any], device: str) -> Measurement:
