@@ -292,6 +292,7 @@ def test_a_verdict_hangs_on_time_where_it_would_be_another_had_clocks_been_less_
     assert [hangs_on_time(row) for row in (late, charged)] == [True] * 2
 
 
+@pytest.mark.timeout(900)  # a host that looks busy has the doubtful one timed up to five times
 def test_a_verdict_that_hangs_on_time_is_reached_again_when_nothing_builds_beside():
     doubtful = kernel(
         "time.sleep(0.003)",
