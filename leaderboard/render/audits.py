@@ -14,6 +14,7 @@ from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.reviews import Review, read_reviews
 from leaderboard.files.store import StoreError, read_strictly
+from leaderboard.render import places
 
 FOLDER = "audits"
 WORDS = {"again": "appeal", "second-look": "second look"}
@@ -92,5 +93,4 @@ def _look(item: Mapping[str, Any]) -> Look:
 
 
 def _problem(name: str) -> str:
-    key = KernelKey.parse(name)
-    return f"{key.level}_{key.problem_id}"
+    return places.problem_id(KernelKey.parse(name))

@@ -42,13 +42,13 @@ def entry_key(site: Site, name: str) -> str:
     return digest(*parts)
 
 
-def problem_key(site: Site, problem: str) -> str:
-    """Name what the page and files of one problem are made from, but for its code."""
+def problem_key(site: Site, problem: str, code: str) -> str:
+    """Name what the page and files of one problem are made from; `code` is the `code_key` of its code."""
     parts: list[object] = [page_key(site, problem, ())]
     for view in site.boards:
         entries = _entries(site, view)
         parts.append([entries[line.entry] for line in results(site, view, problem).kept])
-    return digest(*parts, code_key(site, problem))
+    return digest(*parts, code)
 
 
 def page_key(site: Site, problem: str, held: Collection[str]) -> str:

@@ -79,10 +79,11 @@ def _write_all(site: Site, noted: Mapping[str, Any]) -> dict[str, Any]:
         _ = view.fastest, view.best_of_pytorch  # computed here once, not in every worker
         history.past(site, view)
     names = sorted({line.standing.entry for view in site.boards for line in view.entries})
+    code = {problem: code_key(site, problem) for problem in site.problems}
     keys = {
         "entries": {name: entry_key(site, name) for name in names},
-        "problems": {problem: problem_key(site, problem) for problem in site.problems},
-        "code": {problem: code_key(site, problem) for problem in site.problems},
+        "problems": {problem: problem_key(site, problem, key) for problem, key in code.items()},
+        "code": code,
     }
     state = {kind: _unchanged(site.folder, noted.get(kind, {}), some) for kind, some in keys.items()}
     changed = [name for name in site.problems if name not in state["problems"]]
