@@ -8,6 +8,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -38,28 +39,25 @@ def repository() -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def nothing_left_running() -> Iterator[None]:
     """What the tests started has ended, or ends with this process: what goes on slows all that comes after."""
-    mark = f"KERNELBENCH_TESTS={uuid.uuid4()}"
-    os.environ.update([mark.split("=")])
+    mark = os.environ["KERNELBENCH_TESTS"] = str(uuid.uuid4())
     yield
     deadline = time.monotonic() + 30
     while (left := _outlives_us(mark)) and time.monotonic() < deadline:
         time.sleep(0.2)
     for pid in left:
-        if (group := os.getpgid(pid)) != os.getpgid(0):
-            os.killpg(group, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            if (group := os.getpgid(pid)) != os.getpgid(0):
+                os.killpg(group, signal.SIGKILL)
     assert not left, f"still running: {', '.join(left.values())}"
 
 
 def _outlives_us(mark: str) -> dict[int, str]:
-    """The processes with such a variable in their environment that are not below this one, with their commands."""
+    """The processes with such a word in their environment that are not below this one, with their commands."""
     found, ours = {}, sandbox.descendants(os.getpid())
-    for folder in Path("/proc").iterdir():
-        try:
-            is_theirs = folder.name.isdigit() and int(folder.name) not in ours
-            if is_theirs and mark.encode() in (folder / "environ").read_bytes():
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int(folder.name) not in ours and mark.encode() in (folder / "environ").read_bytes():
                 found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")[:200]
-        except OSError:
-            continue
     return found
 
 
