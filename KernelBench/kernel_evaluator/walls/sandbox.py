@@ -138,7 +138,7 @@ def confine(cell: Cell) -> list[str]:
 
 
 def _enter_namespace(name: str, flag: int) -> bool:
-    """Whether the process is in a namespace of its own now: some machines say so and leave it."""
+    """Whether the process has a namespace of its own: some only say so, and mounts would be the machine's."""
     was = probes.namespace(name)
     return _libc.unshare(flag) == 0 and probes.namespace(name) not in (None, was)
 
