@@ -174,7 +174,7 @@ def _with_rounded_sums(exam: Examination, inputs: list[Any]) -> list[torch.Tenso
 
 
 def _one_in_64_left_out(exam: Examination, inputs: list[Any]) -> list[torch.Tensor]:
-    return exam.run([twins._skip(v) if _is_bf16(v) else v for v in inputs], SEED)
+    return exam.run([twins.skip(v) if _is_bf16(v) else v for v in inputs], SEED)
 
 
 TWINS: dict[str, Callable[[Examination, list[Any]], list[torch.Tensor]]] = {

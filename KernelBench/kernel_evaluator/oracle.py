@@ -161,13 +161,15 @@ class Oracle:
             self._retire(process, stand.device.used_gb() or 0.0)
             return row
         except (ReferenceFailed, RunFailed, torch.cuda.OutOfMemoryError) as error:
-            if process is None:
-                self._drop_stand()
-                raise ReferenceFailed(str(error)) from error
-            process.end()
-            lacks_room = self._stand.lacks_room() if self._stand is not None else ""
+            said = str(error)
+        # Only now have those tensors gone that the error's frames held.
+        if process is None:
             self._drop_stand()
-            raise FailedBeside(str(error), lacks_room) from error
+            raise ReferenceFailed(said)
+        process.end()
+        lacks_room = self._stand.lacks_room() if self._stand is not None else ""
+        self._drop_stand()
+        raise FailedBeside(said, lacks_room)
 
     def _reference_runs(self, problem: Problem) -> bool:
         try:

@@ -184,12 +184,12 @@ def _try_answers(
 
     entries = {} if fresh else certify.read(path)
     limit_s = deadline - time.monotonic()
-    for key, name, found in certify.certify(problems, where, [precision], entries, limit_s):
+    for key, found in certify.certify(problems, where, precision, entries, limit_s):
         if where == "cuda" or not isinstance(found, str):  # what a CPU cannot run, a GPU may
-            entries[key] = certify.entry({name: found})
+            entries[key] = certify.entry({precision: found})
             certify.write(path, _source(where), entries)
         if isinstance(found, str) or found.evidence:
-            say(f"{key} {name}: {found if isinstance(found, str) else found.evidence}")
+            say(f"{key} {precision}: {found if isinstance(found, str) else found.evidence}")
     left = sum(precision not in entries.get(_key(p), {}).get("precisions", {}) for p in problems)
     say(f"{len(entries)} problems are certified in {path}; {left} are left")
     return left

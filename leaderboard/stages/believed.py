@@ -15,7 +15,7 @@ from kernel_evaluator.machine.figures import PLAUSIBLE, floor_ms, gpus
 from kernel_evaluator.records.rows import ResultFile, Row, Status, Timing
 from kernel_evaluator.timing import suspicions
 from kernel_evaluator.timing.measurement import Measurement
-from kernel_evaluator.timing.pairing import MIN_ROUNDS
+from kernel_evaluator.timing.pairing import LEAST_SHARED, MIN_ROUNDS
 
 from leaderboard.stages.confirm import FIGURES
 from leaderboard.stages.invariants import broken, invariants
@@ -25,9 +25,6 @@ WIDEST = {"cuda": 0.35, "cpu": 2.0}
 
 REFERENCE_WITHIN = 1.5
 """The reference takes at most so many times what it took for the baselines, and no less than that part."""
-
-FEWEST_CALLS = 4
-"""In deals of so many calls some stand alone: `deals.LEAST_SHARED`, which takes torch to import."""
 
 _SAME = 1e-9
 
@@ -63,7 +60,7 @@ def doubts(row: Row, result: ResultFile, usual_ms: float | None) -> Iterator[str
 
 
 def _odd(name: str, found: Measurement) -> Iterator[str]:
-    if found.calls >= FEWEST_CALLS and len(found.lone) < MIN_ROUNDS:
+    if found.calls >= LEAST_SHARED and len(found.lone) < MIN_ROUNDS:
         yield f"{name}.lone must hold at least {MIN_ROUNDS} rounds of a call alone, got {len(found.lone)}"
     if found.suspicion:
         yield f"{name} say {found.suspicion[0]}: {found.suspicion[1]}"

@@ -22,15 +22,11 @@ GENERAL, FIXED_SHAPE, WRONG = "general", "fixed-shape", "wrong-elsewhere"
 PATIENCE_S = 20.0
 """So long a kernel may take for what it is asked here, in all: it may compile anew."""
 
-_BUFFERS_TIMES = 4
 _RIGHT, _REFUSED = "right", "refused"
 
 
 def look(hearing: Hearing) -> tuple[str, dict[str, str] | None]:
-    """Try a few calls; give a label, or none where nothing could be tried, and what came of each try.
-
-    Ends the candidate's process where it holds memory that the stand needs for its own inputs again.
-    """
+    """Try a few calls; give a label, or none where nothing could be tried, and what came of each try."""
     found = dict(_tries(hearing))
     outcomes = set(found.values())
     if not outcomes:
@@ -41,27 +37,26 @@ def look(hearing: Hearing) -> tuple[str, dict[str, str] | None]:
 
 
 def _tries(hearing: Hearing) -> Iterator[tuple[str, str]]:
+    """Other shapes, then inputs that lie otherwise, of the last such shape if it was right: that is small."""
     stand, side = hearing.stand, hearing.require_side()
-    own_bytes = stand.inputs.count * stand.inputs.nbytes + stand.outputs.count * stand.outputs.nbytes
     hearing.allowed_s = hearing.process.waited_s + min(PATIENCE_S, hearing.left_s())
+    own = last_right = stand.problem
     with stand.away():
-        for name, problem, is_swapped in [
-            *((name, other, False) for name, other in other_shapes(stand.problem)),
-            ("inputs transposed in memory", stand.problem, True),
-        ]:
+        for name, other in [*other_shapes(own), ("inputs transposed in memory", None)]:
+            problem, is_swapped = other or last_right, other is None
             source = InputSource(problem, stand.settings.device, stand.source.precision)
             if is_swapped and all(len(leaf.shape) < 2 for leaf in source.leaves):
                 continue
             try:
                 stand.move(side, source, hearing.left_s(), swapped=is_swapped)
-                yield name, _outcome(hearing)
+                outcome = _outcome(hearing)
+                last_right = problem if outcome == _RIGHT else own
+                yield name, outcome
             except (ReferenceFailed, torch.cuda.OutOfMemoryError):
                 continue  # the problem or the device allows no such inputs
             except RunFailed as error:
                 yield name, f"died: {error.name}"
                 break
-        if stand.device.free_bytes() < _BUFFERS_TIMES * own_bytes:
-            hearing.process.end()
 
 
 def _outcome(hearing: Hearing) -> str:

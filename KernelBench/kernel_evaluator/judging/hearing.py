@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from kernel_evaluator.candidate.frames import Op, Reply
 from kernel_evaluator.candidate.processes import RunnerProcess
@@ -29,6 +29,11 @@ class Ruled(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.name, self.message, self.evidence = status, name, message, evidence
+
+    def let_go(self) -> Self:
+        """Forget where it was raised: those frames hold outputs, which may be gigabytes of a device."""
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
 
 
 @dataclass

@@ -151,6 +151,8 @@ def _measured(hearing: Hearing, deck: Deck) -> Measurement:
     Where others keep the host busy it is tried some times more, and then nothing is said of the kernel.
     """
     clocks_count = "clocks" not in hearing.stand.settings.switched_off
+    wrongly_timed: Ruled | None = None
+    found: Measurement | None = None
     try:
         with hearing.quiet():
             hearing.mark("quiet")
@@ -161,10 +163,12 @@ def _measured(hearing: Hearing, deck: Deck) -> Measurement:
                 if not is_odd or (tried >= TRIES and not is_busy):
                     break
     except _WrongWhenTimed as wrong:
-        raise trials.weigh_timed(hearing, wrong.ruled) from wrong
+        wrongly_timed = wrong.ruled.let_go()
     except timed_outputs.InputsChanged:
         message = "forward changed its inputs in a timed run"
         raise Ruled(Status.REJECTED, "InputChanged", message, {"violation": "input"}) from None
+    if wrongly_timed is not None:
+        raise trials.weigh_timed(hearing, wrongly_timed)
     if found is None:
         message = "work of the kernel's still ran on the device after its outputs were delivered"
         raise Ruled(Status.QUARANTINED, "WorkLeft", message, {"violation": "WorkLeft"})

@@ -58,7 +58,7 @@ def _one_pass(hearing: Hearing) -> None:
             trial(hearing, "plain", secret_draws.seed())
             hearing.passed += 1
         except Ruled as ruled:
-            failed = failed or ruled
+            failed = failed or ruled.let_go()
             if ruled.name != "WrongOutput":
                 break
         if hearing.calls >= SLOW_TRIALS and hearing.is_slow:
@@ -107,7 +107,7 @@ def _asked(hearing: Hearing, distribution: str, seed: int, otherwise: Ruled | No
     try:
         trial(hearing, distribution, seed)
     except Ruled as ruled:
-        return ruled if ruled.name == "WrongOutput" else otherwise
+        return ruled.let_go() if ruled.name == "WrongOutput" else otherwise
     except RunFailed:
         return otherwise
     return None

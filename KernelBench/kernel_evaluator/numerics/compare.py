@@ -6,7 +6,7 @@ Pure tensor arithmetic on the oracle's device; both sides are read, neither is c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -78,15 +78,9 @@ class Comparison:
 def compare(expected: torch.Tensor, found: torch.Tensor, tolerance: Tolerance) -> Comparison:
     """Compare two tensors of one shape and dtype, in one pass on a GPU and else in chunks."""
     if fused.applies_to(expected, found):
-        error, index = fused.worst_error(
-            expected, found, tolerance.absolute, tolerance.relative, tolerance.rounding
-        )
-        return Comparison(
-            worst=error,
-            index=index,
-            expected=float(expected.reshape(-1)[index].item()),
-            found=float(found.reshape(-1)[index].item()),
-        )
+        index = fused.worst_at(expected, found, tolerance.absolute, tolerance.relative, tolerance.rounding)
+        right, given = (tensor.reshape(-1)[index : index + 1] for tensor in (expected, found))
+        return replace(_compare_chunk(right, given, tolerance), index=index)
     flat_expected, flat_found = expected.reshape(-1), found.reshape(-1)
     worst = Comparison(worst=0.0)
     for start in range(0, flat_expected.numel(), _CHUNK):

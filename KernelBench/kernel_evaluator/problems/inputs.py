@@ -44,7 +44,7 @@ def _rows(x: torch.Tensor) -> torch.Tensor:
 
 def _spikes(x: torch.Tensor) -> torch.Tensor:
     spiked = torch.rand_like(x) < 1 / 1024
-    return x.mul_(2).sub_(1).mul_(spiked.mul(99).add_(1).to(x.dtype))
+    return x.mul_(2).sub_(1).mul_(spiked.to(x.dtype).mul_(99).add_(1))
 
 
 def _needles(x: torch.Tensor) -> torch.Tensor:

@@ -167,29 +167,27 @@ def _scene(
 def certify(
     problems: Iterable[Problem],
     device: str,
-    precisions: Iterable[str],
+    precision: str,
     known: dict[str, Any],
     limit_s: float = float("inf"),
-) -> Iterator[tuple[str, str, Certificate | str]]:
-    """Certify problem after problem; give key, precision and certificate, or the reference's error as text.
+) -> Iterator[tuple[str, Certificate | str]]:
+    """Certify problem after problem; give key and certificate, or the reference's error as text.
 
     What `known` holds (from `read`) is left out. Stops between problems when the time is up.
     """
     deadline = time.monotonic() + limit_s
-    chosen = list(precisions)
     for problem in problems:
         key = f"{problem.level}_{problem.problem_id}"
-        for precision in chosen:
-            if precision in known.get(key, {}).get("precisions", {}):
-                continue
-            if time.monotonic() > deadline:
-                return
-            try:
-                yield key, precision, Certification(problem, device, precision).certify()
-            except (RuntimeError, NotImplementedError, ImportError, TypeError, ValueError) as error:
-                yield key, precision, f"{type(error).__name__}: {str(error)[:300]}"
-            if device == "cuda":
-                torch.cuda.empty_cache()
+        if precision in known.get(key, {}).get("precisions", {}):
+            continue
+        if time.monotonic() > deadline:
+            return
+        try:
+            yield key, Certification(problem, device, precision).certify()
+        except (RuntimeError, NotImplementedError, ImportError, TypeError, ValueError) as error:
+            yield key, f"{type(error).__name__}: {str(error)[:300]}"
+        if device == "cuda":
+            torch.cuda.empty_cache()
 
 
 def entry(precisions: Mapping[str, Certificate | str]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def twins_of(scene: Scene, low: torch.dtype) -> dict[str, Twin]:
     for name in ("tf32", "fp16", "bf16"):
         found[name] = partial(_rounded_twin, how=partial(_rounded, to=name), models=models, name=name)
     found[HALF] = partial(_half_arithmetic, dtype=low)
-    found["one in 64 left out"] = partial(_on_other_inputs, how=_skip)
+    found["one in 64 left out"] = partial(_on_other_inputs, how=skip)
     found["one in 8 read"] = partial(_on_other_inputs, how=_stride)
     for axis in (0, -2, -1):
         found[f"half of axis {axis}"] = partial(_on_other_inputs, how=partial(_half, axis=axis))
@@ -135,7 +135,8 @@ def _on_other_inputs(scene: Scene, *, how: Callable[[torch.Tensor], torch.Tensor
     return scene.run(scene.model, inputs)
 
 
-def _skip(value: torch.Tensor) -> torch.Tensor:
+def skip(value: torch.Tensor) -> torch.Tensor:
+    """Leave out one element in SKIPPED, at places that follow from how many there are."""
     if value.numel() < SKIPPED:
         return value
     drawn = torch.Generator(value.device).manual_seed(value.numel())

@@ -15,17 +15,14 @@ class Buffers:
         self.candidate: dict[str, memory.SharedBuffer] = {}
 
     def share(self, name: str, nbytes: int) -> None:
-        """Make both buffers of a name anew, `nbytes` bytes each."""
+        """Have both buffers of a name hold so many bytes; those that are too small are made anew."""
+        if name in self.reference and self.reference[name].tensor.numel() >= nbytes:
+            return
         for buffers in (self.reference, self.candidate):
             if name in buffers:
                 buffers.pop(name).close()
             buffers[name] = memory.create(nbytes, self._device, fallback=self.is_fallback)
         self._side.hand_over(name, REFERENCE_TIMEOUT_S)
-
-    def let_go(self, name: str, side: Side, timeout_s: float) -> None:
-        """Free the memory behind both buffers of a name, which everybody who maps them has to let go of."""
-        self.share(name, 1)
-        side.hand_over(name, timeout_s)
 
     def close(self) -> None:
         """Give all memory back."""

@@ -39,7 +39,7 @@ class InputSets:
         self.hold(1)
 
     def hold(self, count: int) -> None:
-        """Have memory for so many sets on both sides, elsewhere than before."""
+        """Have memory for so many sets on both sides, elsewhere where there was too little."""
         self.count = count
         self._buffers.share("inputs", self.nbytes * count)
         self.forget_all()

@@ -52,9 +52,6 @@ MUCH_FASTER = 2
 
 TIMES_ALONE, TIMES_SLOW_ALONE = 8, 3
 """So often the reference is timed alone once more where it was slow; less often where a deal is one call."""
-LEAST_SHARED = 4
-"""In deals of fewer calls one cannot do the work of many."""
-
 LONE_AT_FIRST = 4
 """So many deals have as many lone rounds as others; later ones have one."""
 
@@ -227,7 +224,7 @@ def _deal(
 
 def _lone_rounds(found: Measurement, rounds: int) -> int:
     """How many rounds of a deal are of a single call, whose inputs nobody sees before."""
-    if found.calls < LEAST_SHARED:
+    if found.calls < pairing.LEAST_SHARED:
         return 0
     return rounds if found.deals < LONE_AT_FIRST else 1
 

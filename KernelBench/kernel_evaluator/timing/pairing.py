@@ -18,6 +18,9 @@ from kernel_evaluator.records.rows import Timing
 MIN_ROUNDS = 6
 """The fewest rounds whose order statistics bound the median at 95 %."""
 
+LEAST_SHARED = 4
+"""In deals of fewer calls one cannot do the work of many."""
+
 SECOND_MS, SECOND_SHARE = 0.05, 0.1
 """So much more a batch, and by this share, the reference may take around its calls where it goes second."""
 

@@ -58,12 +58,9 @@ def reference_at_best(rounds: Sequence[Round]) -> list[Round]:
 
 
 def shows(rounds: Sequence[Round]) -> bool:
-    """Whether the place of memory shows in the times of a side by its own clock, be it in one placing."""
-    for side in (_reference_ms, _own_ms(rounds)):
-        levels = _levels(rounds, side).values()
-        if max(levels) > _near(min(levels), _leeway(rounds, side)):
-            return True
-    return False
+    """Whether the place of memory shows in the times of a side by its own clock."""
+    sides = (_reference_ms, _own_ms(rounds))
+    return any(_are_apart(_levels(rounds, side), _leeway(rounds, side)) for side in sides)
 
 
 def _by_placing(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, list[float]]:

@@ -35,7 +35,7 @@ RAN_WHILE_STOPPED = "RanWhileStopped"
 RAN_MS, RAN_SHARE = 20.0, 0.05
 """So much processor time, and this share of the pauses, threads may take to come to a stop."""
 
-LONE_MS = {"cuda": 0.2, "cpu": 0.3}
+LONE_MS = {"cuda": 0.06, "cpu": 0.3}
 """A call alone may take twice what it takes among others, and so much more."""
 
 _log = logging.getLogger(__name__)

@@ -16,6 +16,8 @@ SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt",
 DEVICES = ("null", "zero", "full", "random", "urandom", "kfd", "dri")
 GPU_DEVICES = "nvidia*"
 SCRATCH = ("tmp", "var/tmp", "dev/shm")
+_BARE = "mode=755,size=1m"
+"""A folder of mount points alone."""
 
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_MOVE = 1, 2, 4, 32, 4096, 8192
 _MS_REC, _MS_PRIVATE, _MS_RELATIME = 16384, 1 << 18, 1 << 21
@@ -83,8 +85,7 @@ def cover(folders: Folders) -> None:
         blockers = {blocker for path in kept if (blocker := closed_ancestor(path)) is not None}
         fresh = temporary | blockers
         for folder in sorted(each for each in fresh if each.is_dir()):
-            mode = "mode=755,size=1m" if folder in blockers else f"mode=1777,size={folders.scratch_bytes}"
-            _mount("tmpfs", str(folder), "tmpfs", _MS_NOSUID | _MS_NODEV, mode)
+            _mount_fresh(folder, _BARE if folder in blockers else f"mode=1777,size={folders.scratch_bytes}")
         for path, descriptor in kept.items():
             if any(path.is_relative_to(folder) for folder in fresh):
                 path.mkdir(parents=True, exist_ok=True)
@@ -144,7 +145,7 @@ def _furnish(base: Path, kept: dict[Path, int], links: dict[str, Path], writable
         target = base / source.relative_to("/")
         opened = Path("/proc/self/fd", str(descriptor))
         if source in writable and (blocker := _closed_above(target)) is not None:
-            _mount("tmpfs", str(blocker), "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755,size=1m")
+            _mount_fresh(blocker, _BARE)
         if opened.is_dir():
             target.mkdir(parents=True, exist_ok=True)
         else:
@@ -172,6 +173,10 @@ def _turn() -> None:
         _mount(".", "/", None, _MS_MOVE)
         os.chroot(".")
     os.chdir("/")
+
+
+def _mount_fresh(folder: Path, options: str) -> None:
+    _mount("tmpfs", str(folder), "tmpfs", _MS_NOSUID | _MS_NODEV, options)
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:

@@ -13,12 +13,11 @@ from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import ResultFile, Row
 from kernel_evaluator.records.version import evaluator_sha256
-from kernel_evaluator.timing import deals, suspicions
+from kernel_evaluator.timing import suspicions
 
 from leaderboard.files import store
 from leaderboard.files.baseline_files import usual_reference_ms
 from leaderboard.files.submission import load
-from leaderboard.stages import believed
 from leaderboard.stages.believed import doubts, worked_out
 from leaderboard.stages.confirm import confirmed, needs_second
 from leaderboard.stages.record import Case, RefusedError, read_work_file, record
@@ -282,10 +281,6 @@ USUAL_MS = usual_reference_ms(ROOT / "baselines", "H200")
 def said_of(doubt):
     """What a doubt is about: a field, or that checks are missing."""
     return doubt.partition(":")[0].removeprefix("second.").partition(" must")[0]
-
-
-def test_where_calls_must_stand_alone_is_said_once():
-    assert believed.FEWEST_CALLS == deals.LEAST_SHARED
 
 
 @pytest.mark.parametrize(("result", "row"), REAL_ROWS, ids=[f"{r.entry}-{x.key}" for r, x in REAL_ROWS])
