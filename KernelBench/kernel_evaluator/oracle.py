@@ -5,6 +5,7 @@ It owns problems, seeds, expected outputs, tolerances, clock and verdict, and ne
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -280,6 +281,7 @@ class Oracle:
             self._reference.end()
             self._reference = None
         if self.settings.device == "cuda":
+            gc.collect()
             torch.cuda.empty_cache()
 
 

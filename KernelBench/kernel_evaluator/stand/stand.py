@@ -6,6 +6,7 @@ Everything here is the oracle's; the candidate sees its own buffers and nothing 
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -204,7 +205,8 @@ class Stand:
         """Run the reference on inputs drawn from a seed, in the first set's place; views as of `expect`."""
         self.inputs.put(0, lambda: self.source.draw(seed, distribution, nudge=nudge))
         if self.is_large:
-            self.device.give_back()  # what rounding is weighed against fills the device already
+            gc.collect()  # a probe that ran out of memory holds outputs of gigabytes in a cycle
+            self.device.give_back()
         return self.expect(0, seed, strict=strict, exact=exact)
 
     def tolerance(self, expected: torch.Tensor, distribution: str) -> compare.Tolerance:
