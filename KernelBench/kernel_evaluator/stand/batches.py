@@ -17,8 +17,6 @@ from kernel_evaluator.walls.sandbox import waited_seconds
 _FLUSH_BYTES = 256 << 20
 _DELIVERIES = 5
 _LEAST_MS = 1e-6
-WAKING_S = 0.0005
-"""So long the reference may wait a batch for a processor on which the oracle that woke it still runs."""
 _SMALL_BYTES = 1 << 20
 
 _log = logging.getLogger(__name__)
@@ -59,7 +57,7 @@ def run_batch(
     elapsed_ms = (time.perf_counter() - start) * 1e3
     del flushed
     if side.trusted:
-        side.waited_s += max(0.0, waited_seconds(side.process.pid) - waited_s - WAKING_S)
+        side.waited_s += waited_seconds(side.process.pid) - waited_s
     if done.count != len(order):
         raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
     if done.number > 2 * elapsed_ms + 1:
