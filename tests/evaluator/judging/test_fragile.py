@@ -1,5 +1,6 @@
 """Fragile and rejected: what is wrong on other inputs alone, and what no honest kernel does."""
 
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -81,3 +82,22 @@ def test_rows_from_before_there_was_fragile_are_shown_right():
     assert recorded("WrongTimedOutput", "spikes") is Status.FRAGILE
     assert recorded("WrongTimedOutput", "upstream") is Status.REJECTED
     assert recorded("WrongTimedOutput", "spikes", asked_again="right") is Status.REJECTED
+
+
+class Output:
+    """Stands for gigabytes of a device."""
+
+
+def ruling(seen):
+    output = Output()
+    seen.append(weakref.ref(output))
+    raise Ruled(Status.MISMATCH, "WrongOutput", "said of it")
+
+
+def test_a_verdict_that_is_kept_while_trials_go_on_holds_no_outputs():
+    seen, kept = [], None
+    try:
+        ruling(seen)
+    except Ruled as ruled:
+        kept = ruled.let_go()
+    assert (kept.message, seen[0]()) == ("said of it", None)
