@@ -186,7 +186,7 @@ def _try_answers(
     limit_s = deadline - time.monotonic()
     for key, found in certify.certify(problems, where, precision, entries, limit_s):
         if where == "cuda" or not isinstance(found, str):  # what a CPU cannot run, a GPU may
-            entries[key] = certify.entry({precision: found})
+            entries[key] = certify.entry(precision, found)
             certify.write(path, _source(where), entries)
         if isinstance(found, str) or found.evidence:
             say(f"{key} {precision}: {found if isinstance(found, str) else found.evidence}")

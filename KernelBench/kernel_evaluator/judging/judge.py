@@ -152,7 +152,6 @@ def _measured(hearing: Hearing, deck: Deck) -> Measurement:
     """
     clocks_count = "clocks" not in hearing.stand.settings.switched_off
     wrongly_timed: Ruled | None = None
-    found: Measurement | None = None
     try:
         with hearing.quiet():
             hearing.mark("quiet")

@@ -32,7 +32,7 @@ if triton is not None:
         if ROUNDS:
             magnitude = (e.to(tl.int32, bitcast=True) >> 23) & 0xFF
             allowed = tl.maximum(allowed, tl.load(allowances + 2 + magnitude))
-        # To divide in float64 takes four times as long as all else, and longest where nothing is wrong.
+        # A division in float64 takes longer, and longest where nothing is wrong.
         error = tl.abs(given - right) * (1.0 / allowed.to(tl.float32)).to(tl.float64)
         error = tl.where(error != error, float("inf"), error)
         error = tl.where(same, 0.0, error)

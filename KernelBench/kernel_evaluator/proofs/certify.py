@@ -190,13 +190,10 @@ def certify(
             torch.cuda.empty_cache()
 
 
-def entry(precisions: Mapping[str, Certificate | str]) -> dict[str, Any]:
-    """One problem's entry: what holds for fp32, the ranked precision, with every precision beside it."""
-    shown = {
-        name: found.to_json() if isinstance(found, Certificate) else {"ranked": False, "evidence": found}
-        for name, found in precisions.items()
-    }
-    return {**shown.get("fp32", next(iter(shown.values()))), "precisions": shown}
+def entry(precision: str, found: Certificate | str) -> dict[str, Any]:
+    """One problem's entry: what holds, and the precision for which it was found."""
+    shown = found.to_json() if isinstance(found, Certificate) else {"ranked": False, "evidence": found}
+    return {**shown, "precisions": {precision: shown}}
 
 
 def path_for(precision: str) -> Path:
