@@ -32,7 +32,6 @@ from kernel_evaluator.timing.deck import Deck  # noqa: E402
 from kernel_evaluator.timing.measurement import Measurement  # noqa: E402
 from pages import renew  # noqa: E402
 
-from leaderboard.stages.believed import WIDEST  # noqa: E402
 
 SHARES = {"upstream": 1 / 16, "signed": 5 / 16, "needles": 5 / 16, "rows": 5 / 16}
 DEAL_MS, MOST_CALLS, OVERHEAD_MS, NOISE = 8.0, 64, 0.8, 0.002
@@ -205,10 +204,7 @@ def moments(seed: int = 0, **device: float) -> list[Moment]:
 
 
 def _taken(found: Measurement) -> float | None:
-    said = found.fields()
-    speedup, (low, high) = said["speedup"], said["speedup_ci95"]
-    is_wide = max(high - speedup, speedup - low) > WIDEST["cuda"] * speedup
-    return None if is_wide or found.suspicion else float(speedup)
+    return None if found.suspicion else float(found.fields()["speedup"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,8 @@ from kernel_evaluator.walls.sandbox import waited_seconds
 _FLUSH_BYTES = 256 << 20
 _DELIVERIES = 5
 _LEAST_MS = 1e-6
+WAKING_S = 0.0005
+"""So long the reference may wait a batch for a processor on which the oracle that woke it still runs."""
 _SMALL_BYTES = 1 << 20
 
 _log = logging.getLogger(__name__)
@@ -57,7 +59,7 @@ def run_batch(
     elapsed_ms = (time.perf_counter() - start) * 1e3
     del flushed
     if side.trusted:
-        side.waited_s += waited_seconds(side.process.pid) - waited_s
+        side.waited_s += max(0.0, waited_seconds(side.process.pid) - waited_s - WAKING_S)
     if done.count != len(order):
         raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
     if done.number > 2 * elapsed_ms + 1:
@@ -85,13 +87,13 @@ def _empty_cache() -> torch.Tensor:
     return torch.empty(_FLUSH_BYTES, dtype=torch.uint8, device="cuda").zero_()
 
 
-def measure_alone(stand: Stand, times: int = 3) -> Alone:
-    """See what the reference takes while no candidate is at work; the first batch warms up."""
+def measure_alone(stand: Stand, calls: int, times: int = 3) -> Alone:
+    """See what so many calls of the reference take alone, one after the other; the first batch warms up."""
     stand.core.choose()
-    order = list(range(stand.calls))
+    order = list(range(calls))
     runs = [run_batch(stand, stand.reference, order, 0, REFERENCE_TIMEOUT_S) for _ in range(times)][1:]
     return Alone(
-        call_ms=[own_ms / stand.calls for _, own_ms in runs],
+        call_ms=[own_ms / calls for _, own_ms in runs],
         overhead_ms=max(wall_ms - own_ms for wall_ms, own_ms in runs),
     )
 
@@ -124,10 +126,10 @@ def deliver_undisturbed(stand: Stand, indices: list[int]) -> float | None:
     return None
 
 
-def measure_anew(stand: Stand) -> Alone:
-    """See what the reference takes with its memory taken anew."""
-    place_memory(stand, stand.reference, stand.calls, REFERENCE_TIMEOUT_S)
-    return measure_alone(stand, 2)
+def measure_anew(stand: Stand, calls: int) -> Alone:
+    """See what so many calls of the reference take with its memory taken anew."""
+    place_memory(stand, stand.reference, calls, REFERENCE_TIMEOUT_S)
+    return measure_alone(stand, calls, 2)
 
 
 def run_timed(

@@ -19,11 +19,11 @@ def set_up(problem: Problem, settings: Settings, reference: RunnerProcess, *, fa
     """Make a stand whose reference's pace is known, and whose inputs fill a deal."""
     stand = Stand(problem, settings, reference, fallback=fallback)
     try:
-        one = many = measure_alone(stand, 2)
+        one = many = measure_alone(stand, 1, 2)
         stand.note_pace(min(one.call_ms))
         stand.fill_deal()
         if stand.calls > 1:
-            many = measure_alone(stand)
+            many = measure_alone(stand, stand.calls)
         if stand.alone_ms < BRIEF_MS:
             stand.note_pace(min(many.call_ms))
         stand.note_overheads(one.overhead_ms, max(one.overhead_ms, many.overhead_ms))

@@ -34,7 +34,7 @@ class Side:
     calls_held: int = 1
     """For the outputs of so many calls at once it has taken memory."""
     waited_s: float = 0.0
-    """For so long the reference was ready and got no processor in batches of calls."""
+    """For so long the reference was ready and got no processor in batches of calls, but for waking up."""
     delivered: tuple[Leaf, ...] = ()
     """What it says of the outputs that it delivered last, of one after the other."""
 

@@ -111,19 +111,20 @@ def measure(
 def hold_against_alone(stand: Stand, side: Side, found: Measurement) -> None:
     """Hold what the reference takes beside the candidate, and what surrounds its calls, against both alone.
 
-    What looks slow is measured again, since the machine itself may have slowed or the reference's memory lie
-    badly. The candidate's process is ended for that: to stop it does not stop what it left on the device.
+    What looks slow is measured again, as many calls in a row as beside the candidate, since the machine itself
+    may have slowed or the reference's memory lie badly. The candidate's process is ended for that: to stop it does not stop what it left on the device.
     """
     one_ms, all_ms = stand.overheads_ms
     found.alone_ms = pairing.noted(stand.alone_ms)
     found.alone_overheads_ms = pairing.noted(one_ms), pairing.noted(all_ms)
     if suspicions.is_slowed(found, stand.device.kind) or found.is_bounded:
         side.process.end()
-        if found.calls < stand.calls:
-            _refill(stand, ["upstream"] * stand.calls)
-        anew = [measure_anew(stand) for _ in range(TIMES_ALONE if stand.calls > 1 else TIMES_SLOW_ALONE)]
+        calls = found.reference_calls
+        times = TIMES_ALONE if stand.calls > 1 else TIMES_SLOW_ALONE
+        anew = [measure_anew(stand, calls) for _ in range(times)]
         found.alone_ms = pairing.noted(max(ms for each in anew for ms in each.call_ms))
-        grown = max(1.0, *(each.overhead_ms / max(all_ms, 1e-3) for each in anew))
+        usual_ms = max(found.overhead_alone_ms(calls), 1e-3)
+        grown = max(1.0, *(each.overhead_ms / usual_ms for each in anew))
         found.alone_overheads_ms = pairing.noted(grown * one_ms), pairing.noted(grown * all_ms)
     suspicions.judge_all(found, stand.device.kind)
 

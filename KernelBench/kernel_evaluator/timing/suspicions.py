@@ -38,6 +38,9 @@ RAN_MS, RAN_SHARE = 20.0, 0.05
 LONE_MS = {"cuda": 0.06, "cpu": 0.3}
 """A call alone may take twice what it takes among others, and so much more."""
 
+WIDEST = {"cuda": 0.35, "cpu": 2.0}
+"""Half of an interval, as a share of the speedup; the widest of an honest row, of a copy of 3/36, is 0.29."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -50,6 +53,8 @@ def judge_all(found: Measurement, device: str) -> None:
     judge_pauses(found)
     if not found.suspicion:
         judge_reference(found, device)
+    if not found.suspicion:
+        judge_interval(found, device)
 
 
 def charge_deferred(found: Measurement, device: str) -> None:
@@ -159,6 +164,16 @@ def judge_reference(found: Measurement, device: str) -> None:
     if found.alone_ms is not None and is_slowed(found, device):
         times = f"{found.alone_ms:.4f} ms alone and {_beside_ms(found):.4f} ms beside the candidate"
         found.suspicion = ("ReferenceSlowed", f"the reference takes {times}")
+
+
+def judge_interval(found: Measurement, device: str) -> None:
+    """The rounds must say how fast it is: an interval that holds nearly everything says nothing."""
+    said = found.fields()
+    speedup, (low, high) = said["speedup"], said["speedup_ci95"]
+    width = max(high - speedup, speedup - low) / speedup
+    if width > WIDEST[device]:
+        message = f"its speedup is {speedup:.3g} within {low:.3g} to {high:.3g}, {width:.0%} to a side"
+        found.suspicion = ("Unsteady", message)
 
 
 def is_slowed(found: Measurement, device: str) -> bool:
