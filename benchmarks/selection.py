@@ -32,7 +32,6 @@ from kernel_evaluator.timing.deck import Deck  # noqa: E402
 from kernel_evaluator.timing.measurement import Measurement  # noqa: E402
 from pages import renew  # noqa: E402
 
-
 SHARES = {"upstream": 1 / 16, "signed": 5 / 16, "needles": 5 / 16, "rows": 5 / 16}
 DEAL_MS, MOST_CALLS, OVERHEAD_MS, NOISE = 8.0, 64, 0.8, 0.002
 FAST = 4.0

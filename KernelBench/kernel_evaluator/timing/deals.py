@@ -111,8 +111,9 @@ def measure(
 def hold_against_alone(stand: Stand, side: Side, found: Measurement) -> None:
     """Hold what the reference takes beside the candidate, and what surrounds its calls, against both alone.
 
-    What looks slow is measured again, as many calls in a row as beside the candidate, since the machine itself
-    may have slowed or the reference's memory lie badly. The candidate's process is ended for that: to stop it does not stop what it left on the device.
+    What looks slow is measured again, as many calls in a row as beside the candidate: the machine itself may
+    have slowed, or the reference's memory lie badly. The candidate's process is ended for that, since to stop
+    it does not stop what it left on the device.
     """
     one_ms, all_ms = stand.overheads_ms
     found.alone_ms = pairing.noted(stand.alone_ms)
