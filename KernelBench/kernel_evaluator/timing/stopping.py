@@ -21,8 +21,8 @@ SLOW_MS, SLOW_BESIDE_MS, MAX_SLOW_CALLS = 250.0, 50.0, 12
 Beside a reference that is much faster the second says so.
 """
 
-BUDGET_S = {"cuda": 0.5, "cpu": 2.0}
-PATIENCE_S, OPEN_TIMES = {"cuda": 1.5, "cpu": 2.8}, 2
+BUDGET_S = {"cuda": 0.3, "cpu": 2.0}
+PATIENCE_S, OPEN_TIMES = {"cuda": 1.0, "cpu": 2.8}, 2
 LOOSE_HALF_WIDTH = 0.007
 """After the budget this is good enough; what is looser still may take as long as patience lasts.
 
