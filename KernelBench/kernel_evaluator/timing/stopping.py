@@ -22,11 +22,12 @@ Beside a reference that is much faster the second says so.
 """
 
 BUDGET_S = {"cuda": 0.3, "cpu": 2.0}
-PATIENCE_S, OPEN_TIMES = {"cuda": 1.0, "cpu": 2.8}, 2
+PATIENCE_S, OPEN_TIMES = {"cuda": 1.5, "cpu": 2.8}, 2
 LOOSE_HALF_WIDTH = 0.007
 """After the budget this is good enough; what is looser still may take as long as patience lasts.
 
-So many times as long where memory's place decides, or a clock is in doubt.
+So many times as long where memory's place decides, a clock is in doubt, or the interval is wider than any
+that is asked for.
 """
 
 MIN_DEALS, MAX_DEALS = 4, 200
@@ -52,12 +53,12 @@ def is_enough(device: str, found: Measurement, *, has_unseen: bool, spent_s: flo
     if found.deals < MIN_DEALS or len(found.rounds) < pairing.MIN_ROUNDS:
         return False
     is_place_open = found.placings < MANY_PLACINGS and placement.shows(found.rounds)
-    times = OPEN_TIMES if is_place_open or found.is_stretched else 1
-    patience_s = times * PATIENCE_S[device]
-    is_late = left_s < OUT_OF_TIME_S or spent_s > patience_s
+    says_nothing = min(r.candidate_ms for r in found.rounds) <= 0
+    is_wide = not says_nothing and not pairing.is_tight(found.counted, MUCH_SLOWER_HALF_WIDTH)
+    times = OPEN_TIMES if is_place_open or is_wide or found.is_stretched else 1
+    is_late = left_s < OUT_OF_TIME_S or spent_s > times * PATIENCE_S[device]
     if is_late or is_slow(found.claimed_ms, found.reference_ms):
         return True
-    says_nothing = min(r.candidate_ms for r in found.rounds) <= 0
     found.is_tight = not says_nothing and pairing.is_tight(
         found.counted, half_width(found, spent_s > budget_s)
     )

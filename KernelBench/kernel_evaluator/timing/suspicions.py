@@ -162,7 +162,7 @@ def judge_pauses(found: Measurement) -> None:
 def judge_reference(found: Measurement, device: str) -> None:
     """The reference must not be slower beside the candidate than alone: somebody else would be at work."""
     if found.alone_ms is not None and is_slowed(found, device):
-        times = f"{found.alone_ms:.4f} ms alone and {_beside_ms(found):.4f} ms beside the candidate"
+        times = f"{found.alone_ms:.4f} ms alone and {found.reference_ms:.4f} ms beside the candidate"
         found.suspicion = ("ReferenceSlowed", f"the reference takes {times}")
 
 
@@ -177,14 +177,13 @@ def judge_interval(found: Measurement, device: str) -> None:
 
 
 def is_slowed(found: Measurement, device: str) -> bool:
-    """Whether the reference was slower beside the candidate than alone; on a CPU where others are calm."""
+    """Whether the reference was slower beside the candidate than alone; on a CPU where others are calm.
+
+    As it counts, where its memory lies well: bad luck of its own is nobody's work.
+    """
     if found.alone_ms is None or (device == "cpu" and found.is_busy):
         return False
-    return _beside_ms(found) > (1 + SLOWED_SHARE[device]) * found.alone_ms + SLOWED_MS[device]
-
-
-def _beside_ms(found: Measurement) -> float:
-    return statistics.median(r.reference_ms for r in found.rounds)
+    return found.reference_ms > (1 + SLOWED_SHARE[device]) * found.alone_ms + SLOWED_MS[device]
 
 
 def judge_lone(found: Measurement, device: str) -> None:

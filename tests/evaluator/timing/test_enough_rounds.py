@@ -50,7 +50,7 @@ def test_a_copy_that_our_clock_doubts_by_chance_is_timed_on(spent_s):
 
 def test_a_narrow_interval_is_known_while_timing_waits_for_inputs_that_were_not_looked_at():
     steady = measured(AMID_WRITING * 3)
-    assert not is_enough(steady, 0.3, has_unseen=True)
+    assert not is_enough(steady, stopping.BUDGET_S["cuda"] - 0.1, has_unseen=True)
     assert steady.is_tight
     assert is_enough(steady, stopping.BUDGET_S["cuda"] + 0.1, has_unseen=True)
 
@@ -67,3 +67,13 @@ def test_a_clock_that_stays_in_doubt_is_timed_no_longer_than_patience():
     late = measured([(own, beyond + 1.0, theirs) for own, beyond, theirs in AMID_WRITING * 4])
     assert is_enough(late, stopping.OPEN_TIMES * stopping.PATIENCE_S["cuda"] + 0.1)
     assert late.fields()["runtime_ms"].median > 9.0
+
+
+def test_an_interval_wider_than_any_that_is_asked_for_gets_more_time():
+    scattered = [
+        (own * (1 + 0.12 * (at % 2)), beyond, theirs) for at, (own, beyond, theirs) in enumerate(AMID_WRITING)
+    ]
+    patience_s = stopping.PATIENCE_S["cuda"]
+    assert not is_enough(measured(scattered), patience_s + 0.1)
+    assert is_enough(measured(scattered), stopping.OPEN_TIMES * patience_s + 0.1)
+    assert is_enough(measured(AMID_WRITING), patience_s + 0.1)

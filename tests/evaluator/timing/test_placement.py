@@ -8,6 +8,7 @@ import pytest
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.pairing import Look, Round, speedup
 from kernel_evaluator.timing.placement import reference_at_best, shows
+from kernel_evaluator.timing.suspicions import judge_all
 
 
 def drawn(*speeds, rng=None, noise=0.001, each=4):
@@ -90,3 +91,14 @@ def test_a_core_that_was_slow_for_a_while_is_not_taken_for_a_place():
         steady[placing] = drawn((24.0, 16.0), rng=rng, noise=0.02, each=2)
     rounds = [replace(r, placing=placing) for placing, some in enumerate(steady) for r in some]
     assert reference_at_best(rounds) == rounds
+
+
+def test_a_reference_whose_memory_lay_badly_beside_a_candidate_was_not_slowed_by_it():
+    """A copy of 2/77 on an H100: alone, with the device to itself, the reference met one place eight times."""
+    places = [(6.9, 5.4), (5.45, 5.44), (6.92, 5.4), (6.95, 6.95), (6.94, 6.96), (5.4, 6.9), (6.91, 6.93)]
+    lucky = Measurement(calls=2, reference_calls=2, rounds=drawn(*places, each=2), alone_ms=5.44)
+    judge_all(lucky, "cuda")
+    assert lucky.suspicion is None
+    slowed = Measurement(calls=2, reference_calls=2, rounds=drawn(*[(6.9, 5.4)] * 7, each=2), alone_ms=5.44)
+    judge_all(slowed, "cuda")
+    assert slowed.suspicion[0] == "ReferenceSlowed"
