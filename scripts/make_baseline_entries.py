@@ -1,4 +1,7 @@
-"""Write the baseline entries: PyTorch as it stands, and compiled. Run it where `submissions/` lies."""
+"""Write the baseline entries: PyTorch as it stands, and compiled, in each precision of the boards.
+
+Run it where `submissions/` lies.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import RANKED_LEVELS
+from kernel_evaluator.records.rows import BOARD_PRECISIONS
 
 from leaderboard.runs.baseline_runs import AUTOTUNED_ENDING, COMPILED_ENDING, EAGER_ENDING, reference_kernels
 
@@ -18,13 +22,16 @@ ENTRIES = {
 
 
 def main() -> None:
-    """Write one submission an entry, 250 kernels each."""
-    for entry, (name, ending) in ENTRIES.items():
-        metadata = {"display_name": name, "organization": "PyTorch", "baseline": True, "license": "MIT"}
-        problems = [p for p in ProblemSet() if p.level in RANKED_LEVELS]
-        kernels = {str(key): source for key, source in reference_kernels(problems, ending).items()}
-        text = json.dumps({"metadata": metadata, "kernels": kernels}, indent=2, ensure_ascii=False)
-        Path("submissions", f"{entry}.json").write_text(text + "\n", encoding="utf-8")
+    """Write one submission an entry and precision, 250 kernels each."""
+    problems = [p for p in ProblemSet() if p.level in RANKED_LEVELS]
+    for precision in BOARD_PRECISIONS:
+        for entry, (name, ending) in ENTRIES.items():
+            metadata = {"display_name": name, "organization": "PyTorch", "baseline": True, "license": "MIT"}
+            if precision != BOARD_PRECISIONS[0]:
+                entry, metadata["precision"] = f"{entry}-{precision}", precision
+            kernels = {str(key): source for key, source in reference_kernels(problems, ending).items()}
+            text = json.dumps({"metadata": metadata, "kernels": kernels}, indent=2, ensure_ascii=False)
+            Path("submissions", f"{entry}.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
