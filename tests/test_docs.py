@@ -20,6 +20,11 @@ from leaderboard.cli import app
 from leaderboard.render.model import Notice
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import summary  # noqa: E402
+from pages import renew  # noqa: E402
+
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 
@@ -71,6 +76,25 @@ def test_the_standings_in_the_readme_are_those_of_the_data() -> None:
         path.write_text(f"{before}<!-- standings -->\n{true}<!-- /standings -->{after}", "utf-8")
         shown = true
     assert true == shown, "to renew it: make bless"
+
+
+def test_what_ran_where_is_what_the_files_say() -> None:
+    path = ROOT / "README.md"
+    shown = path.read_text("utf-8").partition(summary.BEGIN)[2].partition(summary.END)[0]
+    if "BLESS" in os.environ:
+        renew(path, summary.BEGIN, summary.END, summary.table())
+        shown = f"\n{summary.table()}\n"
+    assert shown == f"\n{summary.table()}\n", "to renew it: make bless"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "benchmarks/results").glob("summary-*.json")), ids=lambda path: path.stem
+)
+def test_a_summary_is_that_of_the_rows(path: Path) -> None:
+    said = json.loads(path.read_text("utf-8"))
+    assert said == json.loads(json.dumps(summary.summary_of(said["gpu"]))), (
+        f"to renew it: python benchmarks/summary.py {said['gpu']}"
+    )
 
 
 def test_the_constants_of_the_method_are_those_of_the_code() -> None:
