@@ -19,15 +19,8 @@ PEOPLE = {
     "mallory": (1003, "triage"),
     "bob": (1004, "read"),
 }
-COPIED = (
-    "leaderboard",
-    "KernelBench/kernel_evaluator",
-    "scripts",
-    "site",
-    ".github",
-    "README.md",
-    "CHANGELOG.md",
-)
+COPIED = (".github", "README.md", "CHANGELOG.md", "leaderboard/stages/record.py")
+CODE = ("leaderboard", "KernelBench/kernel_evaluator", "scripts", "site")
 PROBLEMS = ("level1/19_*", "level1/23_*", "level1/36_*", "level2/40_*", "level3/1_*", "*.json")
 SETTINGS = {
     'engine = "modal"': 'engine = "steady"',
@@ -59,19 +52,20 @@ def submission(*kernels: tuple[str, str], name: str = "Alice's first", **metadat
     return json.dumps({"metadata": {"display_name": name, **metadata}, "kernels": sources}, indent=1).encode()
 
 
-def make_origin(folder: Path, engine: str = "steady") -> Path:
-    """Make the bare repository `o/r.git` with a copy of what a run needs, set to that engine on the CPU."""
+def make_origin(folder: Path, engine: str = "steady", *, with_code: bool = False) -> Path:
+    """Make the bare repository `o/r.git`, set to that engine on the CPU.
+
+    Every job checks it out, so the code is in it only where jobs run what they checked out.
+    """
     work, bare = folder / "work", folder / "o" / "r.git"
-    for name in COPIED:
+    for name in (*CODE, *COPIED) if with_code else COPIED:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, work / name, ignore=shutil.ignore_patterns(*SKIPPED))
         elif (ROOT / name).is_file():
-            shutil.copy2(ROOT / name, work / name)
+            _copy(name, work)
     for pattern in PROBLEMS:
         for path in (ROOT / "KernelBench").glob(pattern):
-            target = work / path.relative_to(ROOT)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, target)
+            _copy(path.relative_to(ROOT), work)
     settings = work / ".github/evaluation.toml"
     text = settings.read_text("utf-8")
     for before, after in SETTINGS.items():
@@ -84,7 +78,7 @@ def make_origin(folder: Path, engine: str = "steady") -> Path:
     _git(work, "init", "-q", "-b", "main")
     _git(work, "add", "-A", "-f")
     _git(work, "commit", "-q", "-m", "A repository")
-    _git(folder, "clone", "-q", "--bare", str(work), str(bare))
+    _git(folder, "clone", "-q", "--bare", "--no-local", str(work), str(bare))  # one pack: less to copy
     shutil.rmtree(work)
     return bare
 
@@ -227,6 +221,11 @@ def payload(name: str, pull: Pull, head: str, sender: str = "maria") -> dict:
     if "inputs" in data:
         data["inputs"] = {"pr": str(pull.number), "head_sha": head}
     return data
+
+
+def _copy(name: str | Path, work: Path) -> None:
+    (work / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(ROOT / name, work / name)
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -27,7 +27,7 @@ KERNELS = {
 
 @pytest.fixture
 def project(tmp_path: Path):
-    bare = make_origin(tmp_path / "origin", engine="local")
+    bare = make_origin(tmp_path / "origin", engine="local", with_code=True)
     host = Host(git_dir=bare, people=dict(PEOPLE))
     with serve(host) as url:
         yield Project(host=host, runner=Runner(host, url, tmp_path / "runs"), folder=tmp_path)

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,15 +39,27 @@ def kbl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def project(origin: Path, tmp_path: Path, kbl: Path) -> Iterator[Project]:
-    bare = tmp_path / "o" / "r.git"
-    shutil.copytree(origin, bare)
+    shutil.copytree(origin, tmp_path / "o" / "r.git")
+    with project_of(tmp_path / "o" / "r.git", tmp_path, kbl) as made:
+        yield made
+
+
+@pytest.fixture
+def project_with_code(tmp_path: Path) -> Iterator[Project]:
+    with project_of(make_origin(tmp_path, with_code=True), tmp_path, None) as made:
+        yield made
+
+
+@contextmanager
+def project_of(bare: Path, folder: Path, kbl: Path | None) -> Iterator[Project]:
     host = Host(git_dir=bare, people=dict(PEOPLE))
     with serve(host) as url:
-        yield Project(host=host, runner=Runner(host, url, tmp_path / "runs", kbl), folder=tmp_path)
+        yield Project(host=host, runner=Runner(host, url, folder / "runs", kbl), folder=folder)
 
 
-def test_a_contribution_travels_from_branch_to_board(project: Project) -> None:
-    project.runner.with_site, project.runner.kbl = True, None
+def test_a_contribution_travels_from_branch_to_board(project_with_code: Project) -> None:
+    project = project_with_code
+    project.runner.with_site = True
     pull = project.open_pull({PATH: GOOD})
     head = project.host.head_of(pull)
 
@@ -666,7 +679,7 @@ def test_what_lies_on_a_branch_of_results_is_not_judged_again(project: Project) 
 
 def test_a_branch_of_results_hides_nothing_newer_on_main(project: Project) -> None:
     project.set_on_main('results_ref = "main"', 'results_ref = "results"')
-    project.runner.with_site, project.runner.kbl = True, None
+    project.runner.with_site = True
     pull = project.open_pull({PATH: GOOD})
     project.label(pull)
     project.merge(pull)
