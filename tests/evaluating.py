@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import queue
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from kernel_evaluator.engines.local import LocalEngine, hangs_on_time
@@ -106,9 +109,29 @@ def is_late(row: Row) -> bool:
 
 def judge(jobs, unsaid=is_without_verdict, **choices):
     """Judge on this machine's CPU, and again what is `unsaid` since the host was busy; rows by sample."""
+    return _rows(lambda left: LocalEngine().run(left, cpu_settings(**choices)), jobs, unsaid)
+
+
+@contextmanager
+def standing(**choices):
+    """Give what judges as `judge` does, by one engine that stands by: starting one takes longer than judging."""
+    given = queue.SimpleQueue()
+    verdicts = LocalEngine().run(iter(given.get, None), cpu_settings(**choices))
+
+    def run(jobs):
+        for job in jobs:
+            given.put(job)
+        return islice(verdicts, len(jobs))
+
+    yield lambda jobs, unsaid=is_without_verdict: _rows(run, jobs, unsaid)
+    given.put(None)
+    assert list(verdicts) == []
+
+
+def _rows(run, jobs, unsaid):
     rows, left = {}, list(jobs)
     for _ in range(CALMER_TRIES):
-        for verdict in LocalEngine().run(left, cpu_settings(**choices)):
+        for verdict in run(left):
             rows[verdict.row.key.sample] = verdict.row
         left = [job for job in left if unsaid(rows[job.key.sample])]
         if not left:

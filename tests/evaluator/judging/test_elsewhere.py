@@ -11,12 +11,16 @@ from kernel_evaluator.records.rows import Status
 TRANSPOSED = "inputs transposed in memory"
 
 
-def judged(*sources, **settings):
-    rows = judge(jobs_of(*sources), measure=False, **settings)
-    return [rows[at] for at in sorted(rows)]
+@pytest.fixture
+def judged(unmeasured):
+    def rows_of(*sources):
+        rows = unmeasured(jobs_of(*sources))
+        return [rows[at] for at in sorted(rows)]
+
+    return rows_of
 
 
-def test_a_kernel_for_any_batch_and_stride_is_general():
+def test_a_kernel_for_any_batch_and_stride_is_general(judged):
     (row,) = judged(RIGHT)
     (shape,) = set(row.elsewhere) - {TRANSPOSED}
     name, size = shape.split(" = ")
@@ -25,7 +29,7 @@ def test_a_kernel_for_any_batch_and_stride_is_general():
     assert (row.status, "general" in row.labels) == (Status.CORRECT, True)
 
 
-def test_a_kernel_that_refuses_other_shapes_is_of_a_fixed_shape():
+def test_a_kernel_that_refuses_other_shapes_is_of_a_fixed_shape(judged):
     (row,) = judged(kernel("if x.shape[0] != 16: raise ValueError('16 rows, please')"))
     assert "fixed-shape" in row.labels and "refused" in row.elsewhere.values()
 
@@ -38,7 +42,7 @@ def test_a_kernel_that_refuses_other_shapes_is_of_a_fixed_shape():
         ("if x.shape[0] != 16: os._exit(3)", "rows = "),
     ],
 )
-def test_a_kernel_that_is_wrong_elsewhere_is_labelled_and_still_correct(line, where):
+def test_a_kernel_that_is_wrong_elsewhere_is_labelled_and_still_correct(judged, line, where):
     rows = judged(kernel(line), RIGHT)
     assert [row.status for row in rows] == [Status.CORRECT] * 2
     assert "wrong-elsewhere" in rows[0].labels
@@ -47,10 +51,10 @@ def test_a_kernel_that_is_wrong_elsewhere_is_labelled_and_still_correct(line, wh
     assert "general" in rows[1].labels, "the stand is as it was for the next kernel"
 
 
-def test_a_wrong_kernel_is_not_tried_elsewhere_and_nothing_is_where_that_is_switched_off():
+def test_a_wrong_kernel_is_not_tried_elsewhere_and_nothing_is_where_that_is_switched_off(judged):
     (wrong,) = judged(kernel("return self.right(x) + 1"))
     assert wrong.elsewhere is None
-    (off,) = judged(RIGHT, switched_off=("elsewhere",))
+    off = judge(jobs_of(RIGHT), measure=False, switched_off=("elsewhere",))[0]
     assert off.elsewhere is None and "general" not in off.labels
 
 

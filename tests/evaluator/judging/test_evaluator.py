@@ -31,13 +31,13 @@ TWICE = kernel("for _ in range(40): self.right(x)")
 
 
 @pytest.fixture(scope="module")
-def timed():
+def timed(measured):
     names = ("right", "kept buffer", "stale", "slow", "dies later", "right again")
     dies = kernel(
         "Later.calls += 1", "if Later.calls > 40: os._exit(3)", head="class Later:\n    calls = 0\n"
     )
     sources = (RIGHT, KEPT_BUFFER, STALE, TWICE, dies, RIGHT)
-    return dict(zip(names, judge(jobs_of(*sources)).values(), strict=True))
+    return dict(zip(names, measured(jobs_of(*sources)).values(), strict=True))
 
 
 def test_a_right_kernel_has_a_speedup_inside_its_interval(timed):
@@ -50,12 +50,12 @@ def test_a_right_kernel_has_a_speedup_inside_its_interval(timed):
         assert row.second_clock_ms > 0
 
 
-def test_a_slow_kernel_is_timed_as_often_as_its_interval_needs():
+def test_a_slow_kernel_is_timed_as_often_as_its_interval_needs(measured):
     slowly = "    def forward(self, x):\n        time.sleep(0.36)\n"
     source = SOURCE.replace("import torch\n", "import time\nimport torch\n", 1)
     source = source.replace("    def forward(self, x):\n", slowly)
     problem = Problem(level=1, problem_id=1, name="1_Slow", source=source)
-    row = judge(jobs_of(kernel("time.sleep(0.36)"), problem=problem))[0]
+    row = measured(jobs_of(kernel("time.sleep(0.36)"), problem=problem))[0]
     assert (row.status, row.runtime_ms.n) == ("correct", 6)
 
 
@@ -82,11 +82,11 @@ def test_death_in_a_timed_batch_is_a_runtime_error(timed):
     assert "exit code 3" in row.failure.message
 
 
-def test_a_claim_that_no_batch_can_take_is_refused_and_the_next_kernel_is_judged():
+def test_a_claim_that_no_batch_can_take_is_refused_and_the_next_kernel_is_judged(measured):
     claims = kernel(
         head="from kernel_evaluator.candidate import runner\nrunner.batch_clock = lambda device, run: (run(), 1.7e308)"
     )
-    rows = judge(jobs_of(claims, RIGHT))
+    rows = measured(jobs_of(claims, RIGHT))
     assert (rows[0].status, rows[0].failure.name) == ("rejected", "ProtocolViolation")
     assert rows[1].status == "correct"
 
@@ -97,22 +97,22 @@ def test_a_kernel_that_hangs_is_stopped_and_the_next_is_right():
     assert [str(row.status) for row in rows.values()] == ["timeout", "correct", "timeout", "correct"]
 
 
-def test_a_kernel_much_faster_than_its_reference_is_timed_over_more_calls():
+def test_a_kernel_much_faster_than_its_reference_is_timed_over_more_calls(measured):
     lazy = SOURCE.replace("        return self.norm", "        time.sleep(0.005)\n        return self.norm")
     problem = Problem(level=1, problem_id=1, name="1_Lazy", source=f"import time\n{lazy}")
     counts = kernel("self.calls += 1", "assert self.calls < 600, 'enough'", init="self.calls = 0")
-    rows = judge(jobs_of(counts, kernel("time.sleep(2e-4)"), problem=problem))
+    rows = measured(jobs_of(counts, kernel("time.sleep(2e-4)"), problem=problem))
     assert (rows[0].status, rows[0].failure.message.splitlines()[0]) == ("runtime_error", "enough")
     assert rows[1].status == "correct"
     assert rows[1].speedup > 2
 
 
-def test_a_kernel_that_only_rounds_otherwise_is_right_whenever_its_rounding_is_weighed():
+def test_a_kernel_that_only_rounds_otherwise_is_right_whenever_its_rounding_is_weighed(measured):
     """Ill-conditioned, with affine weights: what rounding does is measured in the midst of timing."""
     steep = SOURCE.replace("rows = 16", "rows = 4096").replace("torch.relu(x)", "torch.sin(2000 * x)")
     problem = Problem(level=1, problem_id=1, name="1_Steep", source=steep)
     otherwise = RIGHT.replace("x.clamp(min=0)", "torch.sin(x * 44.72136 * 44.72136)")
-    rows = judge(jobs_of(*[otherwise] * 3, problem=problem))
+    rows = measured(jobs_of(*[otherwise] * 3, problem=problem))
     assert [(row.status, row.failure) for row in rows.values()] == [("correct", None)] * 3
 
 
@@ -152,29 +152,29 @@ def exactly(source):
     return kernel_source.replace("total[8:]])", "total[8:]]).float()")
 
 
-def test_an_exact_kernel_is_right_beside_a_reference_that_rounds_where_large_terms_cancel():
+def test_an_exact_kernel_is_right_beside_a_reference_that_rounds_where_large_terms_cancel(unmeasured):
     exact = exactly(ROUNDING)
     problem = Problem(level=1, problem_id=1, name="1_Cancel", source=ROUNDING)
-    rows = judge(jobs_of(exact, exact, problem=problem), measure=False)
+    rows = unmeasured(jobs_of(exact, exact, problem=problem))
     assert [(row.status, row.failure) for row in rows.values()] == [("correct", None)] * 2
 
 
-def test_the_second_output_is_compared_with_its_own_though_the_first_had_its_rounding_weighed():
+def test_the_second_output_is_compared_with_its_own_though_the_first_had_its_rounding_weighed(unmeasured):
     both = ROUNDING.replace("total[8:]])", "total[8:]]), x * 2")
     exact = exactly(both)
     problem = Problem(level=1, problem_id=1, name="1_Both", source=both)
     wrong = exact.replace("x * 2", "x * 2.01")
-    rows = judge(jobs_of(exact, wrong, problem=problem), measure=False)
+    rows = unmeasured(jobs_of(exact, wrong, problem=problem))
     assert [row.status for row in rows.values()] == ["correct", "mismatch"]
     assert rows[1].evidence["counter_example"]["output"] == 1
 
 
-def test_a_kernel_wrong_on_one_kind_of_inputs_is_fragile_whether_tried_before_timing_or_in_it():
+def test_a_kernel_wrong_on_one_kind_of_inputs_is_fragile_whether_tried_before_timing_or_in_it(measured):
     wrong = [
         kernel(f"if {sign}: return self.right(x) * 1.5")
         for sign in ("x.min() < -0.1", "x.max() > 50", "x.max() < 0.5", "x.min() > 0.5")
     ]
-    rows = judge(jobs_of(*wrong))
+    rows = measured(jobs_of(*wrong))
     assert [row.status for row in rows.values()] == ["fragile"] * len(wrong)
     assert all(row.evidence["counter_example"]["distribution"] != "upstream" for row in rows.values())
 
@@ -197,7 +197,7 @@ def _microseconds(text: str) -> dict[int, float]:
     return {int(core): float(took) for core, took in (pair.split(":") for pair in text.split())}
 
 
-def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_the_same():
+def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_the_same(unmeasured):
     broken = Problem(
         level=1,
         problem_id=2,
@@ -205,41 +205,42 @@ def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_t
         source=SOURCE.replace("torch.relu(x)", "torch.relu(x).nothing"),
     )
     jobs = jobs_of(RIGHT, problem=broken) + jobs_of("", RIGHT)[1:]
-    rows = judge(jobs, measure=False)
+    rows = unmeasured(jobs)
     assert (rows[0].status, rows[0].failure.name) == ("infra_error", "ReferenceFailed")
     assert "nothing" in rows[0].failure.message
     assert rows[1].status == "correct"
 
 
-def test_a_compiled_model_is_judged_though_its_process_runs_as_nobody_known():
+def test_a_compiled_model_is_judged_though_its_process_runs_as_nobody_known(unmeasured):
     head = (
         'import getpass\n\n@torch.compile(backend="aot_eager")\ndef activate(x):\n    return torch.relu(x)\n'
     )
     compiled = kernel("getpass.getuser()", "return self.norm(activate(x))", head=head)
-    rows = judge(jobs_of(compiled, RIGHT), measure=False)
+    rows = unmeasured(jobs_of(compiled, RIGHT))
     assert [row.status for row in rows.values()] == ["correct", "correct"], rows[0].failure
 
 
 def test_a_lost_oracle_is_replaced_its_job_tried_again_and_then_given_up():
     families: list[set[int]] = []
-    killer = threading.Thread(target=_kill_oracles, args=(families, 2), daemon=True)
+    others = own_processes()
+    killer = threading.Thread(target=_kill_oracles, args=(families, 2, others), daemon=True)
     killer.start()
     rows = judge(jobs_of(kernel("time.sleep(1000)"), RIGHT), measure=False)
     assert len(families) == 2
     assert (rows[0].status, rows[0].failure.name) == ("infra_error", "OracleLost")
     assert rows[1].status == "correct"
-    assert own_processes() == set()
+    assert own_processes() <= others
     deadline = time.monotonic() + 60
     while left := {pid for family in families for pid in family if "kernel_evaluator" in _command(pid)}:
         assert time.monotonic() < deadline, f"{left} outlived their oracle"
         time.sleep(0.1)
 
 
-def _kill_oracles(families: list[set[int]], count: int) -> None:
-    """Kill the first oracles that this process starts, once they have processes of their own."""
+def _kill_oracles(families: list[set[int]], count: int, others: set[int]) -> None:
+    """Kill the next oracles that this process starts, once they have processes of their own."""
     deadline = time.monotonic() + 200
     while len(families) < count and time.monotonic() < deadline:
-        for pid in own_processes():
+        for pid in own_processes() - others:
             family = set(sandbox.descendants(pid))
             if "kernel_evaluator.oracle_process" in _command(pid) and len(family) > 3:
                 families.append(family)

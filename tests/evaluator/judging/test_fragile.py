@@ -4,7 +4,7 @@ import weakref
 from types import SimpleNamespace
 
 import pytest
-from evaluating import jobs_of, judge, kernel
+from evaluating import jobs_of, kernel
 from kernel_evaluator.candidate.processes import RunFailed
 from kernel_evaluator.judging import trials
 from kernel_evaluator.judging.hearing import Ruled
@@ -13,16 +13,16 @@ from kernel_evaluator.records.rows import Row, Status
 LATER = "class Later:\n    calls = 0\n"
 
 
-def test_wrong_where_inputs_are_large_is_fragile_and_shows_where():
-    row = judge(jobs_of(kernel("if x.max() > 50: return self.right(x) * 1.5")), measure=False)[0]
+def test_wrong_where_inputs_are_large_is_fragile_and_shows_where(measured):
+    row = measured(jobs_of(kernel("if x.max() > 50: return self.right(x) * 1.5")))[0]
     assert (row.status, row.failure.name, row.speedup) == (Status.FRAGILE, "WrongOutput", None)
     assert row.evidence["counter_example"]["distribution"] in row.failure.message
     assert "right in the trials" in row.failure.message
 
 
-def test_wrong_on_usual_inputs_once_it_is_timed_is_rejected():
+def test_wrong_on_usual_inputs_once_it_is_timed_is_rejected(measured):
     later = kernel("Later.calls += 1", "if Later.calls > 12: return self.right(x) * 1.5", head=LATER)
-    row = judge(jobs_of(later))[0]
+    row = measured(jobs_of(later))[0]
     assert (row.status, row.failure.name) == (Status.REJECTED, "WrongTimedOutput")
     assert row.evidence["asked_again"] == "wrong"
 

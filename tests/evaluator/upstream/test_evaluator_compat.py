@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from evaluating import RIGHT, SOURCE, jobs_of, judge, kernel
+from evaluating import RIGHT, SOURCE, jobs_of, kernel, standing
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.upstream.compat import trial_seeds
 from typer.testing import CliRunner
@@ -38,9 +38,15 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def rows():
+def judge():
+    with standing(profile="compat") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def rows(judge):
     sources = [source for source, _, _ in CASES.values()]
-    return dict(zip(CASES, judge(jobs_of(*sources), profile="compat").values(), strict=True))
+    return dict(zip(CASES, judge(jobs_of(*sources)).values(), strict=True))
 
 
 def test_trials_have_the_published_seeds():
@@ -68,10 +74,10 @@ def test_every_trial_runs_and_each_failing_one_is_noted(rows):
     assert row.evidence["avg_difference"] == ["0.002000"] * 5
 
 
-def test_forwards_are_reseeded_so_that_random_answers_can_be_right():
+def test_forwards_are_reseeded_so_that_random_answers_can_be_right(judge):
     problem = Problem(level=1, problem_id=2, name="2_Random", source=SEEDED)
     sources = (kernel("return self.right(x) + torch.rand(1)"), kernel("return self.right(x) + 0.5"))
-    rows = judge(jobs_of(*sources, problem=problem), profile="compat", measure=False)
+    rows = judge(jobs_of(*sources, problem=problem))
     assert [str(row.status) for row in rows.values()] == ["correct", "mismatch"]
 
 
