@@ -22,7 +22,7 @@ demo: $(RUNTIME)  ## Validate, evaluate on the CPU, and render a board: the whol
 	$(BIN)/kbl demo
 
 test: $(DEVELOPMENT)  ## Run every test that this machine can run
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: $(DEVELOPMENT)  ## Lint, types, layers, workflows, image and schemas: what the check of a pull request runs
 	$(BIN)/ruff check

@@ -21,9 +21,35 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+LONG_FILES = (
+    "test_evaluator.py",
+    "test_inputs.py",  # keeps to one core while the evaluator beside it times kernels
+    "test_github_end_to_end.py",
+    "test_redteam.py",
+    "test_slurm.py",
+    "test_site_quality.py",
+    "test_site_browser.py",
+    "test_seed_scripts.py",
+    "test_build.py",
+    "test_ray.py",
+    "test_rehearsal.py",
+    "test_limits_at_every_call.py",
+    "test_site_pages.py",
+    "test_serve.py",
+    "test_installed.py",
+    "test_evaluator_faults.py",
+    "test_slow_kernels.py",
+    "test_demo.py",
+    "test_github_cpu_engine.py",
+    "test_killed.py",
+)
+"""They begin first: whichever came last would keep one worker busy while the others have nothing to do."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what this machine cannot run, and say what would make it run."""
+    """Begin with what takes long. Skip what this machine cannot run, and say what would make it run."""
+    places = {name: place for place, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
     reasons = {"browser": _no_browser(), "gpu": _no_gpu(items)}
     for item in items:
         for marker, reason in reasons.items():
