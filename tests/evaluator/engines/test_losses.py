@@ -1,7 +1,8 @@
 """A simulation of what a platform can lose, in a time of its own: whatever dies when, the cap on dollars holds.
 
 The engine, its threads and its meter are real. The platform is not: it charges every second of every container
-at the highest price until the call is over or the app has ended, which takes containers ENDING_S.
+at the highest price until the call is over or the app has ended, which takes containers ENDING_S. A call that
+the app's end cuts off brings no answer, and none begins after it.
 """
 
 import random
@@ -44,6 +45,7 @@ class Call:
     began: float
     ends: float
     usd_per_second: float
+    is_cut: bool = False
     over: threading.Event = field(default_factory=threading.Event)
 
 
@@ -56,6 +58,7 @@ class Platform:
         self.lock = threading.Lock()
         self.open: list[Call] = []
         self.charged = 0.0
+        self.has_ended = False
         self.answered: set[KernelKey] = set()
 
     @contextmanager
@@ -63,6 +66,8 @@ class Platform:
         try:
             yield Remote(build=self.build, judge=self.judge)
         finally:
+            with self.lock:
+                self.has_ended = True
             self.now += epoch.ENDING_S
             for call in list(self.open):
                 self._end(call, min(self.now, call.ends))
@@ -98,14 +103,19 @@ class Platform:
 
     def _run(self, seconds: float, usd_per_second: float) -> None:
         with self.lock:
+            if self.has_ended:
+                raise RuntimeError("the app has ended")
             call = Call(self.now, self.now + seconds, usd_per_second)
             self.open.append(call)
         call.over.wait()
+        if call.is_cut:
+            raise RuntimeError("the app has ended")
 
     def _end(self, call: Call, when: float) -> None:
         with self.lock:
             if call in self.open:
                 self.open.remove(call)
+                call.is_cut = when < call.ends
                 self.charged += max(0.0, when - call.began) * call.usd_per_second
         call.over.set()
 
@@ -180,4 +190,7 @@ def judged(
         while len(rows) < after:
             verdict = next(verdicts)
             rows[verdict.row.key] = verdict.row
+    for thread in [thread for thread in threading.enumerate() if thread.name.startswith("modal")]:
+        thread.join(30)
+        assert not thread.is_alive(), "what waits for a call for ever keeps the evaluation from ending"
     return rows, said[-1][1]
