@@ -255,6 +255,16 @@ def test_a_push_between_label_and_gate_stops_the_evaluation(project: Project) ->
     assert [] == project.states(moved)
 
 
+def test_what_aims_at_another_branch_than_main_is_refused(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    pull.base_ref = "queue"
+    run = project.label(pull)
+
+    assert "failure" == run.results["gate"]
+    assert "Only pull requests against `main` are evaluated." in project.comment(pull)
+    assert project.result("alice-first") is None
+
+
 def test_a_push_during_the_evaluation_publishes_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,9 +30,6 @@ BEFORE = {
     RECORDED: b"{}\n",
     "data/notices.json": b"[]\n",
 }
-CLAIMS = {ALICES, "data"}
-"""What nobody but Alice and the maintainers may change, whatever is merged."""
-
 Changes = Mapping[str, bytes | tuple[str, bytes] | None]
 """Contents by path; with a mode where it is no plain file; None removes a file or a whole folder."""
 
