@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
-from kernel_evaluator.engines import epoch, modal
+from kernel_evaluator.engines import epoch, modal, modal_app
 from kernel_evaluator.engines.modal import ModalEngine, Remote
 from kernel_evaluator.engines.modal_app import JUDGE_TIMEOUT_S
 from kernel_evaluator.engines.wire import Answer, pack_answer, read_request
@@ -24,6 +25,7 @@ from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Environment, Failure, Row, Status
 from kernel_evaluator.records.version import evaluator_sha256
 
+ROOT = Path(__file__).resolve().parents[3]
 H100 = Environment(device="NVIDIA H100 80GB HBM3", gpu="H100")
 PRICE = epoch.price_of("modal", "H100")
 PROBLEM = ProblemSet().load(1, 19)
@@ -173,6 +175,16 @@ def test_an_evaluation_that_is_broken_off_ends_its_containers(
 
     assert after == len(rows)
     assert platform.charged <= min(60.0, bill["usd"] + epoch.most_usd_between_looks(PRICE))
+
+
+def test_maintainers_are_told_the_most_that_losses_can_cost() -> None:
+    """Between two looks; and where our own process dies, with each call's container started twice, to its limit."""
+    told = " ".join((ROOT / "docs/maintainers.md").read_text("utf-8").split())
+    a_call = (1 + modal_app.RETRIES) * (modal_app.START_TIMEOUT_S + JUDGE_TIMEOUT_S)
+    all_calls = epoch.MAX_GPUS * a_call * epoch.judging_usd_per_second(PRICE)
+
+    assert f"${epoch.most_usd_between_looks(PRICE):.2f} before its cap" in told
+    assert f"the limits of the ten containers: ${all_calls:.0f}." in told
 
 
 def judged(
