@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -128,6 +128,8 @@ class Host:
         self._repository = repository
         self._listings: dict[str, Listing] = {}
         """Folders that were listed: most are asked for twice, and no job lives for long."""
+        self._read: dict[int, list[IssueComment]] = {}
+        """Our comments as they were read: who reads one writes it next, and need not ask for it again."""
 
     @_telling
     def pull(self, number: int) -> Pull:
@@ -196,14 +198,15 @@ class Host:
     @_telling
     def comment(self, number: int) -> str:
         """Give the body of our sticky comment; empty where there is none."""
-        ours = self._sticky(self._repository.get_issue(number))
+        ours = self._read[number] = self._sticky(self._repository.get_issue(number))
         return ours[0].body if ours else ""
 
     @_telling
     def put_comment(self, number: int, body: str) -> None:
         """Write our sticky comment, in place of the one that is there."""
         issue = self._repository.get_issue(number)
-        ours = self._sticky(issue)
+        read = self._read.pop(number, None)
+        ours = self._sticky(issue) if read is None else read
         if not ours:
             issue.create_comment(body)
         elif ours[0].body.strip() != body.strip():
@@ -262,7 +265,7 @@ class Host:
             raise CutListError(f"the host lists only a part of the tree {name[:12]}")
         return {item.path: Item(mode=item.mode, sha=item.sha, size=item.size or 0) for item in tree.tree}
 
-    def _sticky(self, issue: Issue) -> Sequence[IssueComment]:
+    def _sticky(self, issue: Issue) -> list[IssueComment]:
         """Our comments: by the marker and by the author, since anybody may copy the marker."""
         return [
             comment

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from fakes.week import MONDAY, Week, a_board, entry, said
+from fakes.week import MONDAY, Week, a_board, entry, said, title
 
 ENTRIES = 50
 EVERY_MINUTES = 6
+OPENED_EVERY_MINUTES = 20
 FATES = {
     9: "cancelled",
     17: "lost",
@@ -34,7 +35,9 @@ def rehearse(week: Week, entries: int = ENTRIES) -> list[str]:
     """Let the week happen; gives what does not hold, which is nothing where all is well."""
     start = MONDAY + timedelta(hours=1)
     week.fates = dict(FATES)
+    week.now = start - timedelta(minutes=OPENED_EVERY_MINUTES * entries)
     for n in range(1, entries + 1):
+        week.at(week.now + timedelta(minutes=OPENED_EVERY_MINUTES * (n - 1)), lambda n=n: _opened(week, n))
         week.at(start + timedelta(minutes=EVERY_MINUTES * (n - 1)), lambda n=n: _labelled(week, n))
     week.at(
         start + timedelta(minutes=20 + PUSHED_WHILE_IT_RUNS * EVERY_MINUTES),
@@ -46,9 +49,15 @@ def rehearse(week: Week, entries: int = ENTRIES) -> list[str]:
     return [*_untrue(week, start)]
 
 
+def _opened(week: Week, n: int) -> None:
+    pull = week.project.open_pull(entry(n), author=AUTHORS[n % 3], number=n)
+    week.check(pull)
+    week.say(f"{pull.author} opens #{n}: {title(pull)}")
+
+
 def _labelled(week: Week, n: int) -> None:
     project = week.project
-    pull = project.open_pull(entry(n), author=AUTHORS[n % 3], number=n)
+    pull = project.host.pulls[n]
     if n in LIMITED:
         project.host.limit_at = len(project.host.requests) + n % 20 + 1
         week.say(f"the host's allowance is used up and renewed while #{n} is looked at")
@@ -63,6 +72,7 @@ def _labelled(week: Week, n: int) -> None:
 def _push(week: Week, n: int) -> None:
     week.project.push(week.project.host.pulls[n], entry(n, speedup=3.0))
     week.say(f"{week.project.host.pulls[n].author} pushes to #{n}")
+    week.check(week.project.host.pulls[n])
 
 
 def _label_what_failed(week: Week) -> None:

@@ -29,6 +29,7 @@ from fakes.fake_github import Host, Pull, serve
 from fakes.project import PEOPLE, Project, make_origin, payload, submission
 from leaderboard.files.store import StoreError
 from leaderboard.github import host as host_module
+from leaderboard.github.check import run_check, run_report
 from leaderboard.github.evaluation import BILL, run_evaluation
 from leaderboard.github.event import Runner
 from leaderboard.github.gate import run_gate, run_unlabel
@@ -88,6 +89,16 @@ class Week:
         while self._events and self._events[0][0] <= until:
             self.now, _, deed = heapq.heappop(self._events)
             deed()
+
+    def check(self, pull: Pull) -> None:
+        """What a push starts: the check, and the comment on how it stands, when it begins and when it ends."""
+        head = self.project.host.head_of(pull)
+        _, checker = self._runner("pull_request", payload("pull_request.opened", pull, head, pull.author))
+        self._job(checker, lambda api, settings: run_check(api, checker))
+        for action in ("requested", "completed"):
+            event = payload("workflow_run.completed", pull, head, pull.author) | {"action": action}
+            _, runner = self._runner("workflow_run", event)
+            self._job(runner, lambda api, settings, runner=runner: run_report(api, runner, settings))
 
     def label(self, pull: Pull, sender: str = "maria") -> None:
         """Somebody sets the label: the gate, and then one of the queue is taken."""
@@ -227,7 +238,6 @@ class Week:
         body = said(pull)
         notice = [line for line in body.split("\n") if line.startswith("> ") and "[!NOTE]" not in line]
         lines = body.split("\n")
-        title = next(line for line in lines if line.startswith("### ")) if "### " in body else ""
         told = (
             f"{KERNELS} kernels for",
             "The entry was changed",
@@ -236,7 +246,7 @@ class Week:
             "The evaluation handed",
         )
         remark = next((line for line in lines if line.startswith(told)), "")
-        self.say(f"    #{pull.number}: {notice[0][2:] if notice else title[4:]} {remark}".rstrip())
+        self.say(f"    #{pull.number}: {notice[0][2:] if notice else title(pull)} {remark}".rstrip())
 
     def _comments(self) -> dict[int, str]:
         return {number: said(pull) for number, pull in self.project.host.pulls.items()}
@@ -256,6 +266,11 @@ def said(pull: Pull) -> str:
     return next(
         (item["body"] for item in pull.comments if item["user"]["login"] == "github-actions[bot]"), ""
     )
+
+
+def title(pull: Pull) -> str:
+    """The title of the board's comment on a pull request."""
+    return next((line[4:] for line in said(pull).split("\n") if line.startswith("### ")), "")
 
 
 class Steady(FakeEngine):
