@@ -27,6 +27,12 @@ from leaderboard.serve.workers import Device
 KERNEL = "class ModelNew: ...\n"
 
 
+@pytest.fixture(autouse=True)
+def quick_restarts(monkeypatch):
+    """Each of many tests loses a worker or two, and would wait out the pause after each."""
+    monkeypatch.setattr(workers, "PAUSE_S", 0.05)
+
+
 def until(ready):
     """Wait for something that another process does."""
     for _ in range(3000):
@@ -396,6 +402,8 @@ def test_good_hanging_and_crashing_kernels_side_by_side(tmp_path, repository):
     command = [
         sys.executable,
         str(repository / "benchmarks/server.py"),
+        "--alone",
+        "2",
         "--rounds",
         "1",
         "--clients",
