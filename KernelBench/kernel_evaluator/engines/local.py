@@ -30,6 +30,7 @@ from kernel_evaluator.problems.jobs import STANDING_BY, Job, Progress, Settings,
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.rows import BUSY_HOST, Environment, Failure, Row, Status
 from kernel_evaluator.timing.measurement import BORNE_OUT_SHARE
+from kernel_evaluator.timing.suspicions import REFERENCE_SLOWED, UNSTEADY
 
 PREPARATION_S = 600.0
 """Seconds that the oracle may take beyond the candidate's own time: for the reference, warming up."""
@@ -297,8 +298,8 @@ def _serve(attendant: _Attendant, verdicts: queue.Queue[Any]) -> None:
 class _Attendant:
     """Feeds one oracle, which knows the next jobs too. A lost oracle is replaced, its job tried twice.
 
-    Builds beside make clocks late. A verdict that hangs on time is reached again when they are done. What a
-    busy host kept from being judged is tried once more at the end.
+    Builds beside make clocks late. A verdict that hangs on time is reached again when they are done. What the
+    host may be to blame for is judged once more at the end.
     """
 
     def __init__(
@@ -348,10 +349,9 @@ class _Attendant:
                 self._oracle = None
 
     def _is_put_off(self, row: Row) -> bool:
-        """Whether a busy host is to blame, for the first time."""
-        is_first = (
-            row.failure is not None and row.failure.name == BUSY_HOST and str(row.key) not in self._put_off
-        )
+        """Whether the host may be to blame, for the first time."""
+        failed = row.failure is not None and row.failure.name in HOSTS_FAULTS
+        is_first = failed and str(row.key) not in self._put_off
         if is_first:
             self._put_off.add(str(row.key))
         return is_first
@@ -387,6 +387,10 @@ class _Attendant:
     def _send(self, item: tuple[Job, Path | None]) -> None:
         if self._oracle is not None:
             self._oracle.send(job_to_json(*item))
+
+
+HOSTS_FAULTS = (BUSY_HOST, REFERENCE_SLOWED, UNSTEADY)
+"""Failures that other guests of a host bring about too: they slow each of its cores for a while, unseen."""
 
 
 def hangs_on_time(row: Row) -> bool:

@@ -31,6 +31,7 @@ MUCH_DEFERRED, MUCH_BY_CHANCE = 0.25, 0.1
 CHANCE = 5.0
 """Two standard errors of a median of differences, where one side's median deviation and a root are known."""
 
+REFERENCE_SLOWED, UNSTEADY = "ReferenceSlowed", "Unsteady"
 RAN_WHILE_STOPPED = "RanWhileStopped"
 RAN_MS, RAN_SHARE = 20.0, 0.05
 """So much processor time, and this share of the pauses, threads may take to come to a stop."""
@@ -163,7 +164,7 @@ def judge_reference(found: Measurement, device: str) -> None:
     """The reference must not be slower beside the candidate than alone: somebody else would be at work."""
     if found.alone_ms is not None and is_slowed(found, device):
         times = f"{found.alone_ms:.4f} ms alone and {found.reference_ms:.4f} ms beside the candidate"
-        found.suspicion = ("ReferenceSlowed", f"the reference takes {times}")
+        found.suspicion = (REFERENCE_SLOWED, f"the reference takes {times}")
 
 
 def judge_interval(found: Measurement, device: str) -> None:
@@ -173,7 +174,7 @@ def judge_interval(found: Measurement, device: str) -> None:
     width = max(high - speedup, speedup - low) / speedup
     if width > WIDEST[device]:
         message = f"its speedup is {speedup:.3g} within {low:.3g} to {high:.3g}, {width:.0%} to a side"
-        found.suspicion = ("Unsteady", message)
+        found.suspicion = (UNSTEADY, message)
 
 
 def is_slowed(found: Measurement, device: str) -> bool:
