@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ENTRIES = ("first-light", "founders-cuda", "founders-triton")
+ENTRIES = ("first-light", "founders-cuda", "founders-triton", "founders-triton-bf16")
 SOURCES = sorted(path for entry in ENTRIES for path in (ROOT / "examples" / entry).glob("*.py"))
 
 
