@@ -308,7 +308,11 @@ def test_a_verdict_that_hangs_on_time_is_reached_again_when_nothing_builds_besid
     builds = kernel(
         head=f"from torch.utils import cpp_extension\n{unbuilt}time.sleep(3)\ncpp_extension.load_inline\n"
     )
-    rows = judge(jobs_of(doubtful, RIGHT, builds))
+    others = (1, 2)  # of the doubtful one a busy host may say nothing
+    rows = judge(
+        jobs_of(doubtful, RIGHT, builds),
+        unsaid=lambda row: row.key.sample in others and is_without_verdict(row),
+    )
     assert (rows[1].status, rows[2].status) == ("correct", "correct")
     assert rows[0].status == ("infra_error" if is_without_verdict(rows[0]) else "quarantined")
     assert [sample for sample in rows if sample != 1] == [2, 0]
