@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,16 @@ def wait_for_a_stop(pids):
     """Wait until every thread has heard that it is stopped, which on a busy machine takes a while."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        threads = [stat for pid in pids for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
-        if all(stat.read_text().rpartition(")")[2].split()[0] in "TZ" for stat in threads if stat.exists()):
+        if all(state in "TZ" for pid in pids for state in states(pid)):
             return
         time.sleep(0.01)
+
+
+def states(pid):
+    """The states of a process's threads, as far as it is not gone meanwhile."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+            yield stat.read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.parametrize("kind", BURNERS)
