@@ -174,7 +174,13 @@ def _answer(sample: Sample, thoughts: str) -> Line:
 
 
 def _plain(messages: Sequence[Mapping[str, Any]]) -> list[Line]:
-    return [{"role": str(each["role"]), "content": str(each["content"])} for each in messages]
+    """Give a prompt, without what the model thought of earlier answers: that has passed no filter."""
+    return [{"role": str(each["role"]), "content": _without_own_thoughts(each)} for each in messages]
+
+
+def _without_own_thoughts(message: Mapping[str, Any]) -> str:
+    content = str(message["content"])
+    return without_thoughts(content).strip() if message["role"] == "assistant" else content
 
 
 def _problem(key: KernelKey) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from fake_engine import FakeEngine
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.records.rows import Environment, ResultFile
 
-from leaderboard.export.samples import read_samples
+from leaderboard.export.samples import Sample, read_samples
 from leaderboard.export.thinking import Thinking
 from leaderboard.export.training import conversations, preferences, trajectories
 from leaderboard.files import store
@@ -152,6 +152,22 @@ def test_the_turns_of_a_sample_carry_their_feedback_and_rewards(tmp_path):
     assert ["mismatch", "correct", "correct"] == [turn["status"] for turn in line["turns"]]
     assert [0.1, True] == [line["turns"][0]["reward"], line["best_reward"] > 0.6]
     assert "differs at [0, 0]" in line["turns"][1]["feedback"]
+
+
+def test_what_was_thought_before_an_earlier_answer_is_in_no_prompt(tmp_path):
+    model = CannedModel(lambda messages, number: f"{KERNEL}# {number}\n", script=("thoughts",))
+    with serving(model) as url:
+        only = {"only": "1/19", "backend": "triton", "regenerations": 1}
+        Request(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open().draw(lambda key: None)
+    samples = [
+        Sample(run="run", reply=reply, row=judge([_job(reply.key, reply.code)])[0])
+        for reply in read_replies(tmp_path / "run")
+    ]
+    messages = conversations(samples, Thinking()).lines[-1]["messages"]
+    assert ["user", "assistant", "user", "assistant"] == [message["role"] for message in messages]
+    assert "Perhaps so" in str(samples[-1].reply.messages), "the model was shown what it had thought"
+    assert "Perhaps so" not in str(messages)
+    assert "Here it is" in messages[1]["content"]
 
 
 @pytest.mark.parametrize(
