@@ -34,22 +34,36 @@ _TORCH_OPS = frozenset(
     )
 )
 
-_BACKEND_NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "cuda": ((r"__global__",), (r"load_inline", r"cpp_extension")),
-    "hip": ((r"__global__",), (r"load_inline", r"cpp_extension"), (r"hipcc",)),
-    "triton": ((r"@\s*(?:triton\.)?(?:jit|autotune)\b",), (r"\btl\.",)),
-    "gluon": ((r"@\s*gluon\.jit\b",), (r"\bgl\.", r"\bttgl\.")),
-    "helion": ((r"@\s*helion\.(?:kernel|jit)\b",), (r"\bhl\.",)),
-    "cutile": ((r"@\s*(?:ct|cuda\.tile)\.kernel\b",), (r"\bct\.launch\b", r"\btile\.launch\b")),
-    "mathdx": ((r"\b(?:cublasdx|cufftdx|cusolverdx|curanddx)\b",), (r"load_inline", r"cpp_extension")),
-    "tvm-ffi": ((r"__global__",), (r"\btvm_ffi\b",)),
-    "tilelang": ((r"@\s*T\.prim_func",),),
-    "cute": ((r"\bcute::", r"\bcutlass::", r"\bfrom\s+cutlass\b", r"\bimport\s+cutlass\b"),),
+_GLOBAL = ("__global__", r"__global__")
+_LOADER = ("load_inline or cpp_extension", r"load_inline|cpp_extension")
+_BACKEND_NEEDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "cuda": (_GLOBAL, _LOADER),
+    "hip": (_GLOBAL, _LOADER, ("hipcc", r"hipcc")),
+    "triton": (("@triton.jit", r"@\s*(?:triton\.)?(?:jit|autotune)\b"), ("tl.load", r"\btl\.")),
+    "gluon": (("@gluon.jit", r"@\s*gluon\.jit\b"), ("gl.load", r"\bgl\.|\bttgl\.")),
+    "helion": (("@helion.kernel", r"@\s*helion\.(?:kernel|jit)\b"), ("hl.tile", r"\bhl\.")),
+    "cutile": (
+        ("@ct.kernel", r"@\s*(?:ct|cuda\.tile)\.kernel\b"),
+        ("ct.launch", r"\bct\.launch\b|\btile\.launch\b"),
+    ),
+    "mathdx": (
+        ("cublasdx, cufftdx, cusolverdx or curanddx", r"\b(?:cublasdx|cufftdx|cusolverdx|curanddx)\b"),
+        _LOADER,
+    ),
+    "tvm-ffi": (_GLOBAL, ("tvm_ffi", r"\btvm_ffi\b")),
+    "tilelang": (("@T.prim_func", r"@\s*T\.prim_func"),),
+    "cute": (
+        (
+            "cute::, cutlass:: or import cutlass",
+            r"\bcute::|\bcutlass::|\bfrom\s+cutlass\b|\bimport\s+cutlass\b",
+        ),
+    ),
     "thunderkittens": (
-        (r"kittens::(?:warp|group)", r"::warp\b", r"\bwarp::", r"\bwarpgroup"),
-        (r"\b[sr]t_", r"\b[sr]t<"),
+        ("kittens::warp or kittens::group", r"kittens::(?:warp|group)|::warp\b|\bwarp::|\bwarpgroup"),
+        ("st_bf or rt_fl", r"\b[sr]t_|\b[sr]t<"),
     ),
 }
+"""What a kernel of a backend holds: in words, and as a pattern."""
 _BACKEND_NEEDS["cutlass"] = _BACKEND_NEEDS["cute"]
 
 _PATCHED = r"(?:torch\.cuda\.(?:Event(?:\.(?:record|elapsed_time))?|synchronize)|time\.(?:perf_counter|time))"
@@ -208,10 +222,8 @@ def _precision_downgrade(text: str, precision: str) -> str:
 
 def _backend_check(backend: str) -> Check:
     def check(text: str, precision: str) -> str:
-        missing = [
-            any_of for any_of in _BACKEND_NEEDS[backend] if not any(re.search(p, text) for p in any_of)
-        ]
-        return f"Missing {backend} implementation: nothing like {' or '.join(missing[0])}" if missing else ""
+        missing = [words for words, pattern in _BACKEND_NEEDS[backend] if not re.search(pattern, text)]
+        return f"Missing {backend} implementation: nothing like {missing[0]}" if missing else ""
 
     return check
 

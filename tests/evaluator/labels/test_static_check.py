@@ -50,6 +50,16 @@ def test_a_kernel_without_its_backend_is_invalid(backend):
     assert backend in errors[0]
 
 
+@pytest.mark.parametrize("backend", BACKEND_VENDORS)
+def test_what_a_kernel_lacks_is_said_in_words_that_mend_it(backend):
+    code = "class ModelNew: ...\n"
+    for _ in range(4):
+        _, errors, _ = validate_kernel_static(code, backend=backend)
+        if errors:
+            code += f"{errors[0].partition('nothing like ')[2]}\n"
+    assert [] == errors, code
+
+
 def test_a_triton_kernel_is_recognised():
     code = "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.load(x)\n"
     assert validate_kernel_static(code, backend="triton")[0]
