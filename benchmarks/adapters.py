@@ -2,9 +2,12 @@
 
     python benchmarks/adapters.py verifiers     (in an environment with verifiers and uv)
     python benchmarks/adapters.py openenv       (in an environment with openenv-core)
+    python benchmarks/adapters.py inspect       (with `.[evaluate,inspect]`, not editable, and openai)
+    python benchmarks/adapters.py reward
 
 The fake model writes a wrong kernel first, and a right one once it has read what the evaluator found. The
-server runs with the Python that `KBL_PYTHON` names, which needs torch.
+server runs with the Python that `KBL_PYTHON` names, which needs torch. The Inspect task asks no server: it
+judges by itself.
 """
 
 from __future__ import annotations
@@ -175,9 +178,46 @@ def with_openenv(folder: Path, model_url: str) -> list[dict[str, object]]:
     return told
 
 
+def with_inspect(folder: Path, model_url: str) -> list[dict[str, object]]:
+    """Evaluate with `inspect eval`: the first answer alone, and the one after the checker's objection."""
+    from inspect_ai.log import list_eval_logs, read_eval_log
+
+    told: list[dict[str, object]] = []
+    for regenerations in (0, 1):
+        logs = folder / f"regenerations-{regenerations}"
+        command = [sys.executable, "-m", "inspect_ai", "eval", "leaderboard/kernelbench"]
+        command += ["--model", "openai-api/fake/fake", "--log-dir", str(logs), "--display", "none"]
+        options = {"splits": "level_1", "problem_ids": 19, "device": "cpu", "measure_performance": "false"}
+        for name, value in {**options, "max_regenerations": regenerations}.items():
+            command += ["-T", f"{name}={value}"]
+        environment = {**os.environ, "FAKE_API_KEY": "x", "FAKE_BASE_URL": model_url}
+        subprocess.run(command, check=True, env=environment)
+        [log] = [read_eval_log(each) for each in list_eval_logs(str(logs))]
+        [sample] = log.samples or []
+        [score] = (sample.scores or {}).values()
+        told.append({"max_regenerations": regenerations, **score.value, "explanation": score.explanation})
+    return told
+
+
+def with_reward(folder: Path, model_url: str) -> list[dict[str, object]]:
+    """Have the server judge both answers for the reward function."""
+    from leaderboard.reward import reward
+
+    told: list[dict[str, object]] = []
+    for source in (WRONG, RIGHT):
+        found = reward(source, 1, 19, measure=False)
+        told.append({"value": round(found.value, 2), "status": found.status, "parts": found.parts})
+    return told
+
+
 def main() -> int:
     """Run one adapter and print what it told."""
-    run = {"verifiers": with_verifiers, "openenv": with_openenv}[sys.argv[1]]
+    run = {
+        "verifiers": with_verifiers,
+        "openenv": with_openenv,
+        "inspect": with_inspect,
+        "reward": with_reward,
+    }[sys.argv[1]]
     with tempfile.TemporaryDirectory() as name, model() as model_url, judge(Path(name)) as url:
         os.environ.update(KBL_URL=url, KBL_MEASURE="0")
         for line in run(Path(name), model_url):
