@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from copies import as_kernel
 from kernel_evaluator.engines.local import LocalEngine
@@ -34,37 +35,41 @@ from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 import slurm_daemons  # noqa: E402  # these lie beside the tests
-from ray_cluster import machines  # noqa: E402
+from ray_cluster import machines, nothing_left  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
-Outcome = tuple[list[tuple[str, str]], str]
-"""Key and status of each verdict, and what was left behind."""
+Outcome = tuple[list[dict[str, Any]], list[int], str]
+"""The row of each verdict, after how many of them a node was killed, and what was left behind."""
+COMPARED = ("status", "kernel_sha256", "problem_sha256", "evaluator_sha256", "trials_passed", "trials_asked")
+SLOW = "import time\ntime.sleep(1)\n"
+"""Under Slurm, where a killed agent takes its time to come back, and is to be killed again."""
 PROBLEMS = ((1, 19), (1, 21), (1, 25), (1, 30), (1, 88), (2, 40), (2, 63))
 
 
 def main() -> int:
     """Judge with and without kills, write what came of it; give 0 where all held."""
     options = _options()
-    jobs = _jobs(options.kernels)
+    jobs = _jobs(options.kernels, SLOW if options.slurm else "")
     settings = Settings(device="cpu", sizes="reduced", measure=False, trials=2)
     if options.slurm:  # the command always measures, and KernelBench's way takes least
         settings = Settings(device="cpu", sizes="reduced", profile="compat")
     dice = random.Random(options.seed)
     kills = sorted(dice.sample(range(3, options.kernels - 3), options.kills))
     started = time.monotonic()
-    verdicts, left = (_under_slurm if options.slurm else _on_ray)(jobs, settings, dice, kills)
+    verdicts, killed, left = (_under_slurm if options.slurm else _on_ray)(jobs, settings, dice, kills)
     seconds = time.monotonic() - started
-    local = {str(each.row.key): each.row.status.value for each in LocalEngine().run(jobs, settings)}
-    differing = sorted(key for key, status in verdicts if local[key] != status)
+    local = {str(each.row.key): each.row.to_json() for each in LocalEngine().run(jobs, settings)}
+    found = {row["key"]: row for row in verdicts}
+    differing = sorted(key for key, row in found.items() if _compared(local[key]) != _compared(row))
     figures = {
         "kernels": len(jobs),
-        "kills": len(kills),
-        "killed_after": kills,
+        "kills": len(killed),
+        "killed_after": killed,
         "verdicts": len(verdicts),
-        "twice": len(verdicts) - len(dict(verdicts)),
-        "missing": sorted(set(local) - set(dict(verdicts))),
+        "twice": len(verdicts) - len(found),
+        "missing": sorted(set(local) - set(found)),
         "differing": differing,
-        "statuses": dict(Counter(status for _, status in verdicts)),
+        "statuses": dict(Counter(row["status"] for row in verdicts)),
         "left_behind": left,
         "seconds": round(seconds, 1),
         "local_seconds": round(time.monotonic() - started - seconds, 1),
@@ -76,48 +81,59 @@ def main() -> int:
     out = options.out or RESULTS / f"{'slurm' if options.slurm else 'ray'}_killing.json"
     out.write_text(json.dumps(figures, indent=2) + "\n")
     print(json.dumps(figures, indent=2))
-    whole = len(verdicts) == len(local) == len(jobs) and not figures["twice"]
+    whole = len(verdicts) == len(local) == len(jobs) and not figures["twice"] and len(killed) == options.kills
     return 0 if whole and not differing and not left else 1
 
 
+def _compared(row: dict[str, Any]) -> list[Any]:
+    """What is the same whoever judges: times and drawn inputs are not."""
+    elsewhere = sorted(set((row.get("elsewhere") or {}).values()))
+    return [row.get("failure", {}).get("name"), elsewhere, *(row[name] for name in COMPARED)]
+
+
 def _on_ray(jobs: list[Job], settings: Settings, dice: random.Random, kills: list[int]) -> Outcome:
-    verdicts = []
+    verdicts: list[dict[str, Any]] = []
+    killed: list[int] = []
     try:
         with machines(nodes=3) as there:
             for verdict in RayEngine(Board(gpu="CPU")).run(jobs, settings):
-                verdicts.append((str(verdict.row.key), verdict.row.status.value))
+                verdicts.append(verdict.row.to_json())
                 if len(verdicts) in kills:
                     there.kill(dice.choice(there.nodes), with_workers=len(verdicts) % 2 == 0)
                     there.nodes.append(there.add())
+                    killed.append(len(verdicts))
                     print(f"{len(verdicts)} judged, a node killed", file=sys.stderr)
     except AssertionError as error:
-        return verdicts, str(error)
-    return verdicts, ""
+        return verdicts, killed, str(error)
+    return verdicts, killed, ""
 
 
 def _under_slurm(jobs: list[Job], settings: Settings, dice: random.Random, kills: list[int]) -> Outcome:
     kernels = {str(job.key): job.source for job in jobs}
     others = ["n2", "n3"]
     entry = {"metadata": {"display_name": "x"}, "kernels": kernels}
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name, slurm_daemons.slurm(["n1", *others]) as there:
         folder = Path(name)
         (folder / "entry.json").write_text(json.dumps(entry))
         command = ["entry.json", "--device", settings.device, "--profile", settings.profile]
-        job, out = slurm_daemons.submitted(there, folder, *command, nodes=3)
-        waiting = list(kills)
-        while job in slurm_daemons.said(["squeue", "-h"], there):
-            judged = out.read_text(errors="replace").count(f"/{len(jobs)}] ")
-            if waiting and judged >= waiting[0] and (agent := _agent(others, dice)):
-                os.kill(agent, signal.SIGKILL)
-                print(f"{judged} judged, an agent killed", file=sys.stderr)
-                waiting.pop(0)
-            time.sleep(0.1)
-        left = f"agents {found}" if (found := slurm_daemons.agents()) else ""
-        if waiting:
-            left += f" {len(waiting)} kills were not made"
-        [work] = folder.glob("build/evaluations/*/entry.json")
-        rows = json.loads(work.read_text())["rows"]
-        return [(row["key"], row["status"]) for row in rows], left
+        killed: list[int] = []
+        try:
+            with nothing_left():
+                job, out = slurm_daemons.submitted(there, folder, *command, nodes=3)
+                while job in slurm_daemons.said(["squeue", "-h"], there):
+                    judged = out.read_text(errors="replace").count(f"/{len(jobs)}] ")
+                    due = len(killed) < len(kills) and judged >= kills[len(killed)]
+                    if due and (agent := _agent(others, dice)):
+                        os.kill(agent, signal.SIGKILL)
+                        killed.append(judged)
+                        print(f"{judged} judged, an agent killed", file=sys.stderr)
+                    time.sleep(0.1)
+                [work] = folder.glob("build/evaluations/*/entry.json")
+                rows = json.loads(work.read_text())["rows"]
+        except AssertionError as error:
+            return rows, killed, str(error)
+    return rows, killed, ""
 
 
 def _agent(nodes: list[str], dice: random.Random) -> int | None:
@@ -137,7 +153,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _jobs(count: int) -> list[Job]:
+def _jobs(count: int, first: str = "") -> list[Job]:
     """The problems' own modules as kernels, in turns right, wrong, failing, and not Python."""
     sizes = read_sizes()
     jobs = []
@@ -153,7 +169,7 @@ def _jobs(count: int) -> list[Job]:
             3: "class ModelNew(" if number % 2 else right,
         }[kind]
         key = KernelKey(level, problem_id, number // len(PROBLEMS))
-        jobs.append(Job(key=key, source=f"{source}\n# {number}\n", problem=problem))
+        jobs.append(Job(key=key, source=f"{first}{source}\n# {number}\n", problem=problem))
     return jobs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ QUICK = {
     "OMP_NUM_THREADS": "1",
 }
 STORE_BYTES = 90 * 2**20
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Machines:
@@ -56,20 +58,35 @@ class Machines:
 @contextlib.contextmanager
 def machines(nodes: int, builders: int = 0):
     """Give a cluster; fail where anything of it is left at the end."""
-    before = left_behind()
     kept = {name: os.environ.get(name) for name in QUICK}
-    os.environ.update(QUICK)
-    there = Machines(nodes, builders)
+    with nothing_left():
+        os.environ.update(QUICK)
+        there = Machines(nodes, builders)
+        try:
+            yield there
+        finally:
+            there.close()
+            for name, value in kept.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextlib.contextmanager
+def nothing_left():
+    """Fail where a process or anything in shared memory is left half a minute after the end.
+
+    What loses its parent meanwhile becomes a child of this process, or it would be seen no more.
+    """
+    before = left_behind()
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
-        yield there
+        yield
+        until = time.monotonic() + 30
+        while (left := left_behind() - before) and time.monotonic() < until:
+            time.sleep(0.2)
+        assert not left, left
     finally:
-        there.close()
-        for name, value in kept.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-    until = time.monotonic() + 30
-    while (left := left_behind() - before) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert not left, left
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def left_behind() -> set[str]:
