@@ -7,8 +7,7 @@ the processor cores to itself; a step is stopped when the time is up, and the ne
 it left. `steps.jsonl` says what ran, where and how long; what each printed lies beside it.
 `kbl record` takes the work files from `evaluations/` and `part-*/`; `benchmarks/redteam.py --only none
 --write` makes its report from the lines of `redteam-*/`, put together, and `benchmarks/evaluator.py --runs`
-from two runs of copies, beside which nothing else should run: `--only pytorch-eager,pytorch-eager-again`
-makes these.
+from two runs of copies, beside which nothing else should run: `--only` with their steps makes these.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ sys.path[:0] = [str(ROOT / "KernelBench")]
 from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
 from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
+from kernel_evaluator.records.rows import BF16, board_name  # noqa: E402
 
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
 PROBLEMS = [f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(1, count + 1)]
@@ -77,7 +77,8 @@ def steps(work: Path) -> list[Step]:
 
     def in_parts(entry: str) -> list[Step]:
         """What the board lacks of an entry; all of it where it lacks nothing."""
-        recorded = ROOT / "data" / "results" / gpu / f"{entry}.json"
+        board = board_name(gpu, "full", BF16 if entry.endswith(f"-{BF16}") else "fp32")
+        recorded = ROOT / "data" / "results" / board / f"{entry}.json"
         rows = json.loads(recorded.read_text("utf-8"))["rows"] if recorded.is_file() else []
         keys = [KernelKey.parse(row["key"]) for row in rows]
         known = {f"{key.level}/{key.problem_id}" for key in keys}
@@ -97,11 +98,12 @@ def steps(work: Path) -> list[Step]:
         return script("redteam", "--device", "cuda", "--layers", "--overhead", *share, suffix=f"-{at}")
 
     return [
-        evaluate("pytorch-eager"),
-        evaluate("pytorch-eager", "again"),
         *map(redteam, range(REDTEAM_PARTS)),
-        evaluate("founders-cuda"),
+        *in_parts("pytorch-eager"),
+        evaluate("founders-triton-bf16"),
         evaluate("founders-triton"),
+        evaluate("founders-cuda"),
+        *in_parts("pytorch-eager-bf16"),
         Step(
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
@@ -115,8 +117,11 @@ def steps(work: Path) -> list[Step]:
             name="certify",
             command=[*KBL, "certify", "--device", "cuda", "--out", str(work / "certificates.json")],
         ),
+        evaluate("pytorch-eager", "again"),
         *in_parts("torch-compile"),
+        *in_parts("torch-compile-bf16"),
         *in_parts("torch-compile-max-autotune"),
+        *in_parts("torch-compile-max-autotune-bf16"),
     ]
 
 
