@@ -27,10 +27,13 @@ while True:
 """
 
 
-def wait_for_a_stop(pids):
-    """Wait until every thread has heard that it is stopped, which on a busy machine takes a while."""
+def wait_for_a_stop(pids, keeper):
+    """Wait until every thread has heard that it is stopped, which on a busy machine takes a while.
+
+    Not where something forks on: what ends then waits for a keeper that is stopped, until no number is left.
+    """
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and set(sandbox.descendants(keeper)) <= set(pids):
         if all(state in "TZ" for pid in pids for state in states(pid)):
             return
         time.sleep(0.01)
@@ -55,7 +58,7 @@ def test_what_was_stopped_uses_no_processor_or_is_seen(kind, nth):
         assert keeper.stdout.readline() == b"ready\n"
         time.sleep(0.05)
         stopped = sandbox.stop_all(keeper.pid)
-        wait_for_a_stop(stopped)
+        wait_for_a_stop(stopped, keeper.pid)
         before = sandbox.processor_seconds(sandbox.descendants(keeper.pid))
         time.sleep(0.1)
         family = sandbox.descendants(keeper.pid)
