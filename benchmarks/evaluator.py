@@ -111,7 +111,7 @@ def figures(
     first = runs[0]
     timed = [row for row in first.rows if row.is_correct and row.speedup is not None]
     clocked = [row for row in timed if row.runtime_ms and row.runtime_ms.median >= LEAST_CLOCKED_MS]
-    again = _speedups(runs[1]) if len(runs) > 1 else {}
+    again = speedups_of(runs[1]) if len(runs) > 1 else {}
     gaps = _gaps(first, runs[1]) if len(runs) > 1 else []
     speedups = [row.speedup or 0.0 for row in timed]
     count = len(first.rows)
@@ -123,12 +123,12 @@ def figures(
         "total_seconds": seconds[0] if seconds else None,
         "judging_seconds_per_kernel": sum(_judging_s(row) for row in first.rows) / count,
         "self_speedup_geomean": math.exp(math.fsum(map(math.log, speedups)) / len(timed)) if timed else None,
-        "self_speedup_share_within_1pct": _within(speedups, 0.01) / count,
-        "self_speedup_worst": max(speedups, key=lambda s: abs(math.log(s)), default=None),
+        "self_speedup_share_within_1pct": within(speedups, 0.01) / count,
+        "self_speedup_worst": max(speedups, key=off_by, default=None),
         "interval_holds_1_share": sum(map(_holds_one, timed)) / count,
         "clocks_compared": len(clocked),
         "clocks_share_within_2pct": _share((row.clock_disagreement or 0.0) <= 0.02 for row in clocked),
-        "rerun_share_within_1pct": _within(_changes(first, again), 0.01) / count if again else None,
+        "rerun_share_within_1pct": within(_changes(first, again), 0.01) / count if again else None,
         "rerun_worst": max(_changes(first, again), key=lambda c: abs(c - 1), default=None),
         "rerun_intervals_meet_share": _share(gap == 0 for gap in gaps),
         "rerun_intervals_apart_worst": max(gaps, default=None),
@@ -164,8 +164,14 @@ def _holds_one(row: Row) -> bool:
     return low <= 1 <= high
 
 
-def _within(values: Iterable[float], distance: float) -> int:
+def within(values: Iterable[float], distance: float) -> int:
+    """How many speedups are so near to 1."""
     return sum(abs(value - 1) <= distance for value in values)
+
+
+def off_by(speedup: float) -> float:
+    """How far a speedup is from 1, up or down alike."""
+    return abs(math.log(speedup))
 
 
 def _share(hits: Iterable[bool]) -> float | None:
@@ -173,12 +179,13 @@ def _share(hits: Iterable[bool]) -> float | None:
     return sum(listed) / len(listed) if listed else None
 
 
-def _speedups(run: ResultFile) -> dict[str, float]:
+def speedups_of(run: ResultFile) -> dict[str, float]:
+    """The speedups of what is correct, by kernel."""
     return {str(row.key): row.speedup for row in run.rows if row.is_correct and row.speedup}
 
 
 def _changes(run: ResultFile, again: Mapping[str, float]) -> list[float]:
-    return [again[key] / speedup for key, speedup in _speedups(run).items() if key in again]
+    return [again[key] / speedup for key, speedup in speedups_of(run).items() if key in again]
 
 
 def _gaps(run: ResultFile, again: ResultFile) -> list[float]:
@@ -207,7 +214,7 @@ def _build_figures(builds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_facts(run: ResultFile, seconds: float | None) -> dict[str, Any]:
-    speedups = list(_speedups(run).values())
+    speedups = list(speedups_of(run).values())
     return {
         "seconds": seconds,
         "started_at": run.started_at,
@@ -218,8 +225,8 @@ def _run_facts(run: ResultFile, seconds: float | None) -> dict[str, Any]:
         "self_speedup_geomean": math.exp(math.fsum(map(math.log, speedups)) / len(speedups))
         if speedups
         else None,
-        "self_speedup_share_within_1pct": _within(speedups, 0.01) / len(run.rows),
-        "self_speedup_worst": max(speedups, key=lambda s: abs(math.log(s)), default=None),
+        "self_speedup_share_within_1pct": within(speedups, 0.01) / len(run.rows),
+        "self_speedup_worst": max(speedups, key=off_by, default=None),
     }
 
 

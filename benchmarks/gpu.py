@@ -26,12 +26,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "KernelBench")]
+sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
 from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
-from kernel_evaluator.records.rows import BF16, board_name  # noqa: E402
+from kernel_evaluator.records.rows import board_name  # noqa: E402
+
+from leaderboard.files.store import recorded_path  # noqa: E402
+from leaderboard.files.submission import load  # noqa: E402
 
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
 PROBLEMS = [f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(1, count + 1)]
@@ -77,8 +80,8 @@ def steps(work: Path) -> list[Step]:
 
     def in_parts(entry: str) -> list[Step]:
         """What the board lacks of an entry; all of it where it lacks nothing."""
-        board = board_name(gpu, "full", BF16 if entry.endswith(f"-{BF16}") else "fp32")
-        recorded = ROOT / "data" / "results" / board / f"{entry}.json"
+        board = board_name(gpu, "full", load(ROOT / "submissions" / f"{entry}.json").precision)
+        recorded = recorded_path(ROOT / "data", board, entry)
         rows = json.loads(recorded.read_text("utf-8"))["rows"] if recorded.is_file() else []
         keys = [KernelKey.parse(row["key"]) for row in rows]
         known = {f"{key.level}/{key.problem_id}" for key in keys}

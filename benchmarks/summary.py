@@ -20,7 +20,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
-from kernel_evaluator.records.rows import BOARD_PRECISIONS, ResultFile, Status, board_name  # noqa: E402
+from evaluator import off_by, speedups_of, within  # noqa: E402
+from kernel_evaluator.records.rows import BF16, BOARD_PRECISIONS, ResultFile, board_name  # noqa: E402
 from pages import renew  # noqa: E402
 
 from leaderboard.files.store import recorded_results, write_atomically  # noqa: E402
@@ -74,7 +75,7 @@ def _entry(result: ResultFile) -> dict[str, Any]:
     again = [row.second["gpu_seconds"] for row in result.rows if row.second is not None]
     said: dict[str, Any] = {
         "kernels": len(result.rows),
-        "correct": sum(row.status is Status.CORRECT for row in result.rows),
+        "correct": sum(row.is_correct for row in result.rows),
         "gpu_seconds": _spread(first),
         "second_evaluations": {"kernels": len(again), "gpu_seconds": _spread(again) if again else None},
     }
@@ -94,12 +95,12 @@ def _spread(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def _copies(result: ResultFile) -> dict[str, Any]:
-    """How near to 1 the speedups of the references' own copies are."""
-    off = {str(row.key): row.speedup - 1 for row in result.rows if row.speedup is not None}
-    worst = max(off, key=lambda key: abs(off[key]))
+    """How near to 1 the speedups of the references' own copies are; what has none counts as far."""
+    speedups = speedups_of(result)
+    worst = max(speedups, key=lambda key: off_by(speedups[key]))
     return {
-        "within_1_percent": round(sum(abs(each) <= NEAR for each in off.values()) / len(off), 4),
-        "worst": {"kernel": worst, "speedup": round(1 + off[worst], 4)},
+        "within_1_percent": round(within(speedups.values(), NEAR) / len(result.rows), 4),
+        "worst": {"kernel": worst, "speedup": round(speedups[worst], 4)},
     }
 
 
@@ -112,9 +113,7 @@ def _redteam(path: Path) -> dict[str, Any] | None:
 
 def base_of(entry: str) -> str:
     """The name of an entry without the precision of its board."""
-    return next(
-        (entry.removesuffix(f"-{each}") for each in BOARD_PRECISIONS if entry.endswith(f"-{each}")), entry
-    )
+    return entry.removesuffix(f"-{BF16}")
 
 
 def table(root: Path = ROOT) -> str:
