@@ -103,10 +103,10 @@ def steps(work: Path) -> list[Step]:
     return [
         *map(redteam, range(REDTEAM_PARTS)),
         *in_parts("pytorch-eager"),
+        *in_parts("pytorch-eager-bf16"),
         evaluate("founders-triton-bf16"),
         evaluate("founders-triton"),
         evaluate("founders-cuda"),
-        *in_parts("pytorch-eager-bf16"),
         Step(
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],

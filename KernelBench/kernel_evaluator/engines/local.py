@@ -35,6 +35,9 @@ from kernel_evaluator.timing.suspicions import REFERENCE_SLOWED, UNSTEADY
 PREPARATION_S = 600.0
 """Seconds that the oracle may take beyond the candidate's own time: for the reference, warming up."""
 
+HOSTS_FAULTS = (BUSY_HOST, REFERENCE_SLOWED, UNSTEADY)
+"""Failures that other guests of a host bring about too: they slow each of its cores for a while, unseen."""
+
 _IMPORTS_TRANSFORMERS = re.compile(r"^\s*(from|import) transformers\b", re.MULTILINE)
 
 
@@ -387,10 +390,6 @@ class _Attendant:
     def _send(self, item: tuple[Job, Path | None]) -> None:
         if self._oracle is not None:
             self._oracle.send(job_to_json(*item))
-
-
-HOSTS_FAULTS = (BUSY_HOST, REFERENCE_SLOWED, UNSTEADY)
-"""Failures that other guests of a host bring about too: they slow each of its cores for a while, unseen."""
 
 
 def hangs_on_time(row: Row) -> bool:

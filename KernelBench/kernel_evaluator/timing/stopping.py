@@ -54,14 +54,13 @@ def is_enough(device: str, found: Measurement, *, has_unseen: bool, spent_s: flo
         return False
     is_place_open = found.placings < MANY_PLACINGS and placement.shows(found.rounds)
     says_nothing = min(r.candidate_ms for r in found.rounds) <= 0
-    is_wide = not says_nothing and not pairing.is_tight(found.counted, MUCH_SLOWER_HALF_WIDTH)
+    counted = found.counted
+    is_wide = not says_nothing and not pairing.is_tight(counted, MUCH_SLOWER_HALF_WIDTH)
     times = OPEN_TIMES if is_place_open or is_wide or found.is_stretched else 1
     is_late = left_s < OUT_OF_TIME_S or spent_s > times * PATIENCE_S[device]
     if is_late or is_slow(found.claimed_ms, found.reference_ms):
         return True
-    found.is_tight = not says_nothing and pairing.is_tight(
-        found.counted, half_width(found, spent_s > budget_s)
-    )
+    found.is_tight = not says_nothing and pairing.is_tight(counted, half_width(found, spent_s > budget_s))
     if (has_unseen and spent_s < budget_s) or is_place_open:
         return False
     if says_nothing:
