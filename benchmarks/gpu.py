@@ -30,16 +30,12 @@ sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
 from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
-from kernel_evaluator.records.keys import KernelKey  # noqa: E402
-from kernel_evaluator.records.rows import board_name  # noqa: E402
-
-from leaderboard.files.store import recorded_path  # noqa: E402
-from leaderboard.files.submission import load  # noqa: E402
+from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
 
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
 PROBLEMS = [f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(1, count + 1)]
 PARTS = 8
-"""An entry that takes hours is judged in so many parts, so that several GPUs share it."""
+"""An entry is judged in so many parts, so that several GPUs share it; what is recorded already stands."""
 
 REDTEAM_PARTS = 4
 
@@ -49,11 +45,10 @@ STOP_S = 15.0
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A command, how it is called in the record, and the step that must be done before it."""
+    """A command, and how it is called in the record."""
 
     name: str
     command: Sequence[str]
-    after: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,27 +66,18 @@ def steps(work: Path) -> list[Step]:
     """What there is to do, the most telling first."""
     gpu = gpu_model(next(iter(visible_devices().values()), ""))
 
-    def evaluate(entry: str, folder: str = "evaluations", only: str = "") -> Step:
+    def evaluate(entry: str, folder: str = "evaluations", *options: str, data: str = "data") -> Step:
         path = f"submissions/{entry}.json"
         name = entry if folder == "evaluations" else f"{entry}-{folder}"
-        arguments = ["--device", "cuda", "--data", str(work / "none"), "--work", str(work / folder)]
-        arguments += ["--only", only] if only else []
+        arguments = ["--device", "cuda", "--data", data, "--work", str(work / folder), *options]
         return Step(name=name, command=[*KBL, "evaluate", path, *arguments])
 
     def in_parts(entry: str) -> list[Step]:
-        """What the board lacks of an entry; all of it where it lacks nothing."""
-        board = board_name(gpu, "full", load(ROOT / "submissions" / f"{entry}.json").precision)
-        recorded = recorded_path(ROOT / "data", board, entry)
-        rows = json.loads(recorded.read_text("utf-8"))["rows"] if recorded.is_file() else []
-        keys = [KernelKey.parse(row["key"]) for row in rows]
-        known = {f"{key.level}/{key.problem_id}" for key in keys}
-        wanted = [problem for problem in PROBLEMS if problem not in known] or PROBLEMS
-        return [evaluate(entry, f"part-{at}", ",".join(wanted[at::PARTS])) for at in range(PARTS)]
+        return [evaluate(entry, f"part-{at}", "--only", ",".join(PROBLEMS[at::PARTS])) for at in range(PARTS)]
 
     def audit(entry: str) -> Step:
-        result = work / "evaluations" / gpu / f"{entry}.json"
-        found = str(work / f"audit-{entry}.json")
-        return Step(name=f"audit-{entry}", command=[*KBL, "audit", str(result), "--out", found], after=entry)
+        result, found = f"data/results/{gpu}/{entry}.json", str(work / f"audit-{entry}.json")
+        return Step(name=f"audit-{entry}", command=[*KBL, "audit", result, "--out", found])
 
     def script(name: str, *arguments: str, suffix: str = "") -> Step:
         return Step(name=name + suffix, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
@@ -100,32 +86,42 @@ def steps(work: Path) -> list[Step]:
         share = ("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}"))
         return script("redteam", "--device", "cuda", "--layers", "--overhead", *share, suffix=f"-{at}")
 
+    def certify(precision: str, level: int) -> Step:
+        out = str(work / f"certificates-{precision}-{level}.json")
+        arguments = ["--device", "cuda", "--precision", precision, "--level", str(level), "--out", out]
+        arguments += ["--twins", str(work / f"sharpness-{level}.json")]
+        return Step(name=f"certify-{precision}-{level}", command=[*KBL, "certify", *arguments])
+
     return [
-        *map(redteam, range(REDTEAM_PARTS)),
+        *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
+        *(certify("bf16", level) for level in (1, 2, 3)),
         *in_parts("pytorch-eager"),
         *in_parts("pytorch-eager-bf16"),
-        evaluate("founders-triton-bf16"),
-        evaluate("founders-triton"),
-        evaluate("founders-cuda"),
+        *in_parts("founders-triton-bf16"),
+        *in_parts("founders-triton"),
+        *in_parts("founders-cuda"),
+        evaluate("first-light"),
         Step(
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
         ),
         script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
         script("prompt_examples", "--out", str(work / "prompt_examples.json")),
-        evaluate("first-light"),
         audit("founders-cuda"),
         audit("founders-triton"),
-        Step(
-            name="certify",
-            command=[*KBL, "certify", "--device", "cuda", "--out", str(work / "certificates.json")],
-        ),
-        evaluate("pytorch-eager", "again"),
+        *(certify("fp32", level) for level in (1, 2, 3)),
+        evaluate("pytorch-eager", "again", data=str(work / "none")),
         *in_parts("torch-compile"),
         *in_parts("torch-compile-bf16"),
         *in_parts("torch-compile-max-autotune"),
         *in_parts("torch-compile-max-autotune-bf16"),
     ]
+
+
+def _is_tried(gpu: str) -> bool:
+    """Whether the present evaluator's rates against the red team are recorded."""
+    path = ROOT / "benchmarks" / "results" / f"redteam-{gpu}.json"
+    return path.is_file() and json.loads(path.read_text("utf-8"))["evaluator_sha256"] == evaluator_sha256()
 
 
 def main() -> int:
@@ -184,11 +180,9 @@ def _work_through(
 ) -> None:
     while time.monotonic() < deadline:
         with turn:
-            done = record.done()
-            step = next((step for step in left if not step.after or step.after in done), None)
-            if step is None:
+            if not left:
                 return
-            left.remove(step)
+            step = left.pop(0)
         record.add(_take(step, place, deadline))
 
 

@@ -11,6 +11,8 @@ import typer
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
+    from kernel_evaluator.records.rows import ResultFile
+
     from leaderboard.stages.record import Case, Recorded
 
 
@@ -39,18 +41,27 @@ def record_command(
 ) -> None:
     """Check work files against their submissions and make them the current results.
 
+    Several files of one entry and board are the parts of one evaluation, and make one revision.
+
     Exit status: 0 all are recorded or were already, 1 one was refused.
     """
     from leaderboard.files.store import StoreError
     from leaderboard.files.submission import InvalidSubmissionError
-    from leaderboard.stages.record import RefusedError, record
+    from leaderboard.stages.record import RefusedError, joined, read_work_file, record
 
     refused = False
+    parts: dict[Path, ResultFile] = {}
     for path in work_files:
         try:
-            case = _case(path, submission, submissions, problems=problems, baselines=baselines)
+            parts[path] = read_work_file(path)
+        except (RefusedError, StoreError, OSError) as error:
+            say(f"error: {error}", err=True)
+            refused = True
+    for result, files in joined(parts):
+        try:
+            case = _case(result, submission, submissions, problems=problems, baselines=baselines)
             case = replace(case, evaluators=(*case.evaluators, *(evaluator or ())))
-            recorded = record(case, path, data=data, reason=reason)
+            recorded = record(case, *files, data=data, reason=reason)
         except (RefusedError, StoreError, InvalidSubmissionError, OSError) as error:
             say(f"error: {error}", err=True)
             refused = True
@@ -60,7 +71,12 @@ def record_command(
 
 
 def _case(
-    path: Path, submission: Path | None, submissions: Path, *, problems: Path | None, baselines: Path
+    result: ResultFile,
+    submission: Path | None,
+    submissions: Path,
+    *,
+    problems: Path | None,
+    baselines: Path,
 ) -> Case:
     from kernel_evaluator.problems.problem_set import ProblemSet
     from kernel_evaluator.records.places import PROBLEM_SET
@@ -68,9 +84,8 @@ def _case(
     from leaderboard.files.baseline_files import usual_reference_ms
     from leaderboard.files.submission import load
     from leaderboard.stages.evaluate import load_problems
-    from leaderboard.stages.record import Case, read_work_file
+    from leaderboard.stages.record import Case
 
-    result = read_work_file(path)
     loaded = load(submission or submissions / f"{result.entry}.json")
     known = load_problems(ProblemSet(problems or PROBLEM_SET), loaded.kernels, result.sizes)
     usual_ms = usual_reference_ms(baselines, result.gpu) if result.sizes == "full" else {}

@@ -43,13 +43,14 @@ _TIMED = (Status.CORRECT, Status.QUARANTINED)
 
 
 class RefusedError(Exception):
-    """A work file that must not enter `data/`; `problems` says everything that is wrong with it."""
+    """Work files that must not enter `data/`; `problems` says everything that is wrong with them."""
 
-    def __init__(self, path: Path, problems: list[str]) -> None:
+    def __init__(self, problems: list[str], *paths: Path) -> None:
         self.problems = problems
         more = len(problems) - MAX_PROBLEMS_SHOWN
         shown = problems[:MAX_PROBLEMS_SHOWN] + ([f"and {more} more"] if more > 0 else [])
-        super().__init__(f"{path}: refused:" + "".join(f"\n  {problem}" for problem in shown))
+        files = ", ".join(map(str, paths))
+        super().__init__(f"{files}: refused:" + "".join(f"\n  {problem}" for problem in shown))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +83,10 @@ class Recorded:
     changed: bool
 
 
-def record(case: Case, work: Path, *, data: Path, reason: str = "") -> Recorded:
-    """Check a work file and make it the entry's current revision; the one before stays in the history.
+def record(case: Case, *work: Path, data: Path, reason: str = "") -> Recorded:
+    """Check what came from `work` and make it the entry's current revision.
 
+    The revision before stays in the history.
     Rows recorded earlier stay where the work file has no verdict and their kernel is still the submission's.
     A result equal to the recorded one changes nothing. Raises RefusedError, or StoreError while
     another process records.
@@ -96,7 +98,7 @@ def record(case: Case, work: Path, *, data: Path, reason: str = "") -> Recorded:
         case = dataclasses.replace(case, before=before)
         problems = [problem for check in CHECKS for problem in check(case)]
         if problems:
-            raise RefusedError(work, problems)
+            raise RefusedError(problems, *work)
         result = _canonical(case.result if before is None else _carry_over(case, before))
         if before is not None:
             if _content(result) == _content(before):
@@ -110,6 +112,36 @@ def record(case: Case, work: Path, *, data: Path, reason: str = "") -> Recorded:
             result = dataclasses.replace(result, reason=reason)
         store.write_atomically(path, store.dump_result(result))
         return Recorded(path=path, result=result, changed=True)
+
+
+def joined(parts: Mapping[Path, ResultFile]) -> list[tuple[ResultFile, list[Path]]]:
+    """Make one work file of the parts of an evaluation, which differ in their kernels; say whence it came."""
+    found: list[tuple[ResultFile, list[Path]]] = []
+    for path, part in parts.items():
+        at = next((at for at, (whole, _) in enumerate(found) if _is_part(part, whole)), None)
+        if at is None:
+            found.append((part, [path]))
+        else:
+            found[at] = (_both(found[at][0], part), [*found[at][1], path])
+    return found
+
+
+def _is_part(part: ResultFile, whole: ResultFile) -> bool:
+    names = ("board", "entry", "submission_sha256", "sizes", "profile", "schema_version")
+    is_same = all(getattr(part, name) == getattr(whole, name) for name in names)
+    return is_same and not {row.key for row in part.rows} & {row.key for row in whole.rows}
+
+
+def _both(one: ResultFile, other: ResultFile) -> ResultFile:
+    return dataclasses.replace(
+        one,
+        rows=tuple(sorted((*one.rows, *other.rows), key=lambda row: row.key)),
+        environments={**one.environments, **other.environments},
+        started_at=min(one.started_at, other.started_at),
+        finished_at=max(one.finished_at, other.finished_at),
+        gpu_seconds=one.gpu_seconds + other.gpu_seconds,
+        cpu_seconds=one.cpu_seconds + other.cpu_seconds,
+    )
 
 
 def record_spending(data: Path, item: Spending) -> None:
@@ -128,7 +160,7 @@ def read_work_file(path: Path) -> ResultFile:
     data = store.read_strictly(path)
     errors = sorted(_validator().iter_errors(data), key=lambda error: list(map(str, error.absolute_path)))
     if errors:
-        raise RefusedError(path, [_describe(error.json_path, error.message) for error in errors])
+        raise RefusedError([_describe(error.json_path, error.message) for error in errors], path)
     return store.parse_result(data, path)
 
 

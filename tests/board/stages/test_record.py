@@ -44,9 +44,9 @@ class Repository:
         evaluation.path.unlink(missing_ok=True)
         return evaluate(evaluation, FakeEngine(gpu, evaluator=evaluator), lambda row: None).path
 
-    def record(self, work, *options):
+    def record(self, *arguments):
         known = [option for name in "abc" for option in ("--evaluator", name * 64)]
-        arguments = ["record", str(work), *known, *options]
+        arguments = ["record", *map(str, arguments), *known]
         program = "from leaderboard.cli import app; app()"
         return subprocess.run(
             [sys.executable, "-c", program, *arguments],
@@ -132,6 +132,19 @@ def test_rows_that_a_partial_work_file_lacks_are_kept(repository):
     assert ended.returncode == 0, ended.stderr
     assert len(repository.recorded.rows) == 3
     assert repository.recorded.gpu_seconds == 3.0
+
+
+def test_the_parts_of_an_evaluation_make_one_revision(repository, tmp_path):
+    whole = json.loads(repository.evaluate().read_text())
+    for at, row in enumerate(whole["rows"]):
+        part = {**whole, "rows": [row], "gpu_seconds": row["gpu_seconds"], "cpu_seconds": row["cpu_seconds"]}
+        (tmp_path / f"part-{at}.json").write_text(json.dumps(part))
+    ended = repository.record(tmp_path / "part-2.json", tmp_path / "part-0.json", tmp_path / "part-1.json")
+    assert ended.stdout.count("recorded") == 1, ended.stderr
+    assert repository.files() == ["results/H200/mine.json"]
+    assert [row.speedup for row in repository.recorded.rows] == [2.0, 0.5, None]
+    assert repository.recorded.revision == 1
+    assert repository.record(repository.evaluate()).stdout.startswith("unchanged")
 
 
 @pytest.mark.parametrize(("after", "stands"), [("a", "mismatch"), ("b", "infra_error")])
