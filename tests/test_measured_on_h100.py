@@ -4,7 +4,12 @@ import json
 import statistics
 from pathlib import Path
 
-RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+from kernel_evaluator.scores import intervals_apart, published_interval
+
+from leaderboard.files.store import read_result
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def rows(name):
@@ -43,3 +48,33 @@ def test_copies_are_as_fast_as_what_they_copy_in_either_precision():
         copies = rows(name).values()
         assert (len(copies), {row["status"] for row in copies}) == (count, {"correct"})
         assert max(abs(row["speedup"] - 1) for row in copies) < 0.0085
+
+
+def test_the_recorded_copies_are_what_the_decision_record_says():
+    for board, entry, correct, near, far in (
+        ("H100", "pytorch-eager", 250, 242, {"level_2_problem_77_sample_0": 0.79}),
+        (
+            "H100-bf16",
+            "pytorch-eager-bf16",
+            248,
+            231,
+            {"level_3_problem_38_sample_0": 0.96, "level_3_problem_42_sample_0": 0.83},
+        ),
+    ):
+        copies = read_result(ROOT / f"data/results/{board}/{entry}.json").rows
+        speedups = {str(row.key): row.speedup for row in copies if row.is_correct}
+        off = {key: round(speedup, 2) for key, speedup in speedups.items() if abs(speedup - 1) > 0.03}
+        assert (len(copies), len(speedups), off) == (250, correct, far)
+        assert sum(abs(speedup - 1) <= 0.01 for speedup in speedups.values()) == near
+
+
+def test_copies_judged_on_other_machines_agree_but_for_one():
+    first = {key: row for key, row in rows("eager").items() if row["status"] == "correct"}
+    again = read_result(ROOT / "data/results/H100/pytorch-eager.json").rows
+    apart = [
+        str(row.key)
+        for row in again
+        if str(row.key) in first
+        and intervals_apart(*map(published_interval, (row.speedup_ci95, first[str(row.key)]["speedup_ci95"])))
+    ]
+    assert (len(first), apart) == (249, ["level_2_problem_77_sample_0"])

@@ -175,7 +175,7 @@ def _standing(entry: _Entry, certificates: Mapping[str, str]) -> Standing:
         organization=str(metadata.get("organization", "")),
         kind="baseline" if entry.submission.is_baseline else "entry",
         rank=None,
-        unranked_because=_unranked_because(entry),
+        unranked_because=_unranked_because(entry, certificates),
         overall=_scores(entry, RANKED_LEVELS, certificates),
         levels={level: _scores(entry, (level,), certificates) for level in levels},
         deployed_ci95=(math.nan, math.nan),
@@ -185,8 +185,8 @@ def _standing(entry: _Entry, certificates: Mapping[str, str]) -> Standing:
     )
 
 
-def _unranked_because(entry: _Entry) -> str:
-    incomplete = _incomplete(entry)
+def _unranked_because(entry: _Entry, certificates: Mapping[str, str]) -> str:
+    incomplete = _incomplete(entry, certificates)
     if entry.submission.is_baseline:
         return f"baseline, {incomplete}" if incomplete else "baseline"
     if entry.result.profile != "ranked":
@@ -196,8 +196,13 @@ def _unranked_because(entry: _Entry) -> str:
     return incomplete
 
 
-def _incomplete(entry: _Entry) -> str:
-    ranked = [key for key in entry.submission.kernels if key.level in RANKED_LEVELS]
+def _incomplete(entry: _Entry, certificates: Mapping[str, str]) -> str:
+    """What no rank hangs on is not waited for: some references do not even run in half precision."""
+    ranked = [
+        key
+        for key in entry.submission.kernels
+        if key.level in RANKED_LEVELS and f"{key.level}_{key.problem_id}" not in certificates
+    ]
     judged = {row.key for row in entry.result.rows if row.status is not Status.INFRA_ERROR}
     waiting = sum(key not in judged for key in ranked)
     return f"incomplete: {waiting} of {len(ranked)} kernels wait for a verdict" if waiting else ""
