@@ -102,9 +102,13 @@ def rank(
     for item in scored:
         boards.setdefault(item.standing.result.board, []).append(item)
     made = [_board(name, items, certificates, known) for name, items in boards.items()]
-    return tuple(
-        sorted(made, key=lambda board: (board.sizes != "full", board.gpu != REFERENCE_GPU, board.name))
-    )
+    return tuple(sorted(made, key=_order))
+
+
+def _order(board: Board) -> tuple[bool, bool, bool, str]:
+    """The reference GPU's board comes first, unless nothing is ranked on it yet."""
+    has_ranks = any(standing.rank is not None for standing in board.standings)
+    return board.sizes != "full", not has_ranks, board.gpu != REFERENCE_GPU, board.name
 
 
 def _board(name: str, scored: Sequence[Scored], certificates: Certificates, known: Known) -> Board:
