@@ -61,9 +61,13 @@ class Rates:
 
 
 def read_cheats(records: Path, corpus: Path) -> tuple[Rates, ...]:
-    """Read `redteam-<device>.json` of a folder, with the corpus's own words; a broken one is a StoreError."""
+    """Read `redteam-<device>.json` of a folder, with the corpus's own words: the one with most cases last.
+
+    A broken one is a StoreError.
+    """
     known = {path.stem.split("_", 1)[0]: path for path in sorted(corpus.glob("*.py"))}
-    return tuple(_rates(path, known) for path in sorted(records.glob("redteam-*.json")))
+    rates = [_rates(path, known) for path in sorted(records.glob("redteam-*.json"))]
+    return tuple(sorted(rates, key=lambda found: len(found.cases)))
 
 
 def read_open(page: Path) -> tuple[tuple[str, str], ...]:
