@@ -14,6 +14,8 @@ from leaderboard.github.event import Runner
 from leaderboard.github.inspect import Inspection, links_to_kernels
 from leaderboard.github.would_be import would_be_standing
 from leaderboard.show.comment import Bill, Outcome, Report
+from leaderboard.stages.aggregate import unranked_in
+from leaderboard.stages.boards import read_certificates
 from leaderboard.stages.confirm import needs_second
 from leaderboard.stages.record import Recorded
 
@@ -78,13 +80,15 @@ def result_report(
 
 
 def _waiting(submission: Submission, result: ResultFile) -> int:
-    ours = evaluator_sha256()
-    judged = {
-        row.key
-        for row in result.rows
-        if row.status is not Status.INFRA_ERROR and row.evaluator_sha256 == ours and not needs_second(row)
-    }
-    return len(submission.kernels.keys() - judged)
+    """How many kernels another run could say something of: where nothing is ranked, one failure is enough."""
+    ours, unranked = evaluator_sha256(), unranked_in(read_certificates(), submission.precision)
+
+    def is_judged(row: Row) -> bool:
+        if row.status is Status.INFRA_ERROR:
+            return f"{row.key.level}_{row.key.problem_id}" in unranked
+        return row.evaluator_sha256 == ours and not needs_second(row)
+
+    return len(submission.kernels.keys() - {row.key for row in result.rows if is_judged(row)})
 
 
 def _bill(rows: tuple[Row, ...], spending: Spending | None) -> Bill:

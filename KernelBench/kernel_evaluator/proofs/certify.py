@@ -185,7 +185,7 @@ def certify(
         try:
             yield key, Certification(problem, device, precision).certify()
         except (RuntimeError, NotImplementedError, ImportError, TypeError, ValueError) as error:
-            yield key, f"{type(error).__name__}: {str(error)[:300]}"
+            yield key, f"the reference does not run: {type(error).__name__}: {str(error)[:300]}"
         if device == "cuda":
             torch.cuda.empty_cache()
 

@@ -310,6 +310,21 @@ def test_an_evaluation_that_dies_midway_keeps_what_it_judged_and_goes_on_at_the_
     assert "Evaluated" in project.comment(pull)
 
 
+@pytest.mark.parametrize(
+    ("problem", "state"), [("level_2_problem_40", "failed"), ("level_2_problem_80", "evaluated")]
+)
+def test_a_verdict_that_the_machinery_owes_is_waited_for_where_it_can_count(
+    project: Project, problem: str, state: str
+) -> None:
+    sent = submission(
+        ("level_1_problem_19_sample_0", "# speedup 2.0"), (f"{problem}_sample_0", "# status infra_error")
+    )
+    pull = project.open_pull({PATH: sent})
+    project.label(pull)
+    assert [f"state: {state}"] == pull.labels
+    assert ("1 kernels wait for a verdict" in project.comment(pull)) == (state == "failed")
+
+
 def test_an_evaluation_that_dies_before_its_first_verdict_leaves_older_ones_and_bills_nothing(
     project: Project,
 ) -> None:

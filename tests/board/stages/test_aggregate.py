@@ -191,6 +191,12 @@ def test_baselines_and_incomplete_entries_are_shown_last_without_a_rank():
     assert board["part"].unranked_because == "incomplete: 1 of 250 kernels wait for a verdict"
 
 
+def test_a_kernel_without_a_verdict_leaves_its_entry_whole_where_nothing_is_ranked():
+    kernels = {**whole(1.3), key(3, 33): "# status infra_error\n"}
+    board = standings(("all", kernels, {}), certificates={"3_33": "the reference does not run"})
+    assert (board["all"].rank, board["all"].unranked_because) == (1, "")
+
+
 def test_speedups_stand_against_the_best_of_pytorch_beside_eager():
     part = {**whole(4.0), key(1, 1): FAILED}
     board = standings(
