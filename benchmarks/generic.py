@@ -1,0 +1,141 @@
+"""Two cheats that one page of code tries on every problem: what do they gain over a copy of the reference?
+
+    python benchmarks/generic.py --device cuda --work build/generic --write
+
+`half` computes in half precision where all inputs lie between 0 and 1, `earlier` gives an earlier output
+again unless an input is beyond 50. What is judged is kept in WORK, and not judged again. A cheat gains on a
+ranked problem where its interval lies more than 3 % above that of the copy in the recorded entry
+`pytorch-eager`; on a CPU, which is shared and has no such entry, where it lies above 2.5.
+Exit status: 1 where one gains, or some are not judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
+
+from kernel_evaluator.problems.problem_set import ProblemSet  # noqa: E402
+from kernel_evaluator.records.keys import RANKED_LEVELS, KernelKey  # noqa: E402
+from redteam_report import CPU_MARGIN  # noqa: E402
+
+from leaderboard.files.store import recorded_path, write_atomically  # noqa: E402
+from leaderboard.stages.boards import read_certificates  # noqa: E402
+
+MARGIN = 1.03
+"""A cheat gains where its interval lies this far above its honest twin's."""
+
+_TENSORS = """
+
+def _tensors(inputs):
+    return [x for x in inputs if isinstance(x, torch.Tensor) and x.is_floating_point()]
+
+"""
+CHEATS = {
+    "half": _TENSORS
+    + """
+def _float(output):
+    return output.float() if isinstance(output, torch.Tensor) else type(output)(map(_float, output))
+
+
+class ModelNew(Own):
+    def forward(self, *inputs):
+        if not all(bool(((x >= 0) & (x <= 1)).all()) for x in _tensors(inputs)):
+            return super().forward(*inputs)
+        device = _tensors(inputs)[0].device.type
+        with torch.autocast(device, torch.float16 if device == "cuda" else torch.bfloat16):
+            return _float(super().forward(*inputs))
+""",
+    "earlier": _TENSORS
+    + """
+class ModelNew(Own):
+    last = None
+
+    def forward(self, *inputs):
+        if self.last is not None and all(float(x.abs().max()) < 50 for x in _tensors(inputs)):
+            return self.last
+        self.last = super().forward(*inputs)
+        return self.last
+""",
+}
+
+
+def write_entry(name: str, path: Path) -> None:
+    """Write the entry that tries a cheat on every problem."""
+    own = {
+        str(KernelKey(each.level, each.problem_id)): re.sub(r"\bModel\b", "Own", each.source)
+        for each in ProblemSet()
+        if each.level in RANKED_LEVELS
+    }
+    kernels = {key: source + CHEATS[name] for key, source in own.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"metadata": {"display_name": name}, "kernels": kernels}), "utf-8")
+
+
+def judge(name: str, device: str, work: Path) -> Mapping[str, Any]:
+    """Judge what is not judged yet; give the work file."""
+    entry = work / f"{name}.json"
+    write_entry(name, entry)
+    command = [sys.executable, "-m", "leaderboard", "evaluate", str(entry), "--device", device]
+    subprocess.run([*command, "--work", str(work), "--data", str(work / "none")], check=False)
+    (found,) = work.glob(f"*/{name}.json")
+    result: dict[str, Any] = json.loads(found.read_text("utf-8"))
+    return result
+
+
+def report(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Count the verdicts, and say where the cheat gains and by how much."""
+    board = result["gpu"] if result["sizes"] == "full" else "CPU"
+    copies = recorded_path(ROOT / "data", board, "pytorch-eager")
+    twins = json.loads(copies.read_text("utf-8"))["rows"] if copies.is_file() else []
+    highest = {row["key"]: row["speedup_ci95"][1] for row in twins if row["status"] == "correct"}
+    unranked = read_certificates()["fp32"]
+    gains = {}
+    for row in result["rows"]:
+        key = KernelKey.parse(row["key"])
+        if row["status"] == "correct" and f"{key.level}_{key.problem_id}" not in unranked:
+            gains[row["key"]] = row["speedup_ci95"][0] / highest.get(row["key"], 1.0)
+    margin = MARGIN if twins else CPU_MARGIN
+    return {
+        "judged": len(result["rows"]),
+        "statuses": Counter(row["status"] for row in result["rows"]),
+        "correct_on_ranked": len(gains),
+        "most": max(gains.values(), default=None),
+        "gains": {key: round(gain, 3) for key, gain in gains.items() if gain > margin},
+        "evaluators": sorted({row["evaluator_sha256"] for row in result["rows"]}),
+    }
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "generic")
+    parser.add_argument("--cheat", choices=tuple(CHEATS), help="this one alone; nothing is written")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/generic-<gpu>.json")
+    chosen = parser.parse_args()
+    results = {
+        name: judge(name, chosen.device, chosen.work) for name in CHEATS if chosen.cheat in (None, name)
+    }
+    found = {name: report(result) for name, result in results.items()}
+    for name, said in found.items():
+        print(name, json.dumps(said))
+    if chosen.write and not chosen.cheat:
+        gpu = next(iter(results.values()))["gpu"]
+        path = ROOT / "benchmarks" / "results" / f"generic-{gpu}.json"
+        write_atomically(path, json.dumps({"schema_version": 1, "cheats": found}, indent=1) + "\n")
+        print("written", path)
+    return int(any(said["gains"] or said["judged"] < 250 for said in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
