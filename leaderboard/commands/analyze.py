@@ -112,8 +112,13 @@ def compare_command(
 
 
 def _require_alike(measured: Measured, references: Mapping[str, Times]) -> None:
-    """Raise ValueError where times are of another GPU or of other sizes than the run."""
+    """Raise ValueError where times are of another GPU, precision or of other sizes than the run."""
     for name, times in references.items():
+        if times.precision != measured.precision:
+            raise ValueError(
+                f"--against {name}: times in {times.precision}, but {measured.name} was measured in "
+                f"{measured.precision}"
+            )
         if times.hardware and measured.hardware and times.hardware != measured.hardware:
             raise ValueError(
                 f"--against {name}: times of {times.hardware}, but {measured.name} was measured on "
@@ -180,7 +185,8 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
 
 
 def _where(run: Measured) -> str:
-    return f"{run.name}, {run.hardware or 'unknown hardware'}, {run.sizes} sizes"
+    precision = "" if run.precision == "fp32" else f" in {run.precision}"
+    return f"{run.name}, {run.hardware or 'unknown hardware'}{precision}, {run.sizes} sizes"
 
 
 def _pair_line(pair: Pair) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def _case(
 
     loaded = load(submission or submissions / f"{result.entry}.json")
     known = load_problems(ProblemSet(problems or PROBLEM_SET), loaded.kernels, result.sizes)
-    usual_ms = usual_reference_ms(baselines, result.gpu) if result.sizes == "full" else {}
+    usual_ms = usual_reference_ms(baselines, result.board) if result.sizes == "full" else {}
     return Case(result=result, submission=loaded, problems=known, usual_ms=usual_ms)
 
 

@@ -41,6 +41,7 @@ def _kernels(result: ResultFile, entry: Submission, ranked: Iterable[str]) -> It
             yield {
                 "entry": result.entry,
                 "gpu": result.gpu,
+                "precision": result.precision,
                 "sizes": result.sizes,
                 **_of_row(row, ranked),
                 "device": environment.device if environment else "",
@@ -82,6 +83,7 @@ def _entry(result: ResultFile, entry: Submission) -> Line:
     return {
         "entry": result.entry,
         "gpu": result.gpu,
+        "precision": result.precision,
         "display_name": str(about.get("display_name", "")),
         "organization": str(about.get("organization") or ""),
         "model": str(generation.get("model") or ""),

@@ -46,6 +46,7 @@ TRAJECTORIES: Columns = {
 KERNELS: Columns = {
     "entry": ("text", "the entry's id"),
     "gpu": ("text", "the board: a GPU's model"),
+    "precision": ("text", "and its precision: fp32 or bf16"),
     "sizes": ("text", "sizes of the problems: full or reduced"),
     "level": ("integer", "of the problem"),
     "problem_id": ("integer", "of the problem"),
@@ -75,7 +76,8 @@ KERNELS: Columns = {
 
 ENTRIES: Columns = {
     "entry": ("text", "the entry's id"),
-    "gpu": ("text", "the board"),
+    "gpu": ("text", "the board: a GPU's model"),
+    "precision": ("text", "and its precision: fp32 or bf16"),
     "display_name": ("text", "its name on the board"),
     "organization": ("text", "who sent it"),
     "model": ("text", "the model that wrote it, as it says itself"),

@@ -20,9 +20,9 @@ def read_baseline(path: Path) -> BaselineFile:
     return baseline
 
 
-def usual_reference_ms(folder: Path, gpu: str) -> dict[tuple[int, int], float]:
-    """Give what the reference takes on a GPU by level and problem; nothing where it was not measured here."""
-    path = folder / f"{gpu}.json"
+def usual_reference_ms(folder: Path, board: str) -> dict[tuple[int, int], float]:
+    """What the reference takes on a board by level and problem; nothing where it was not measured here."""
+    path = folder / f"{board}.json"
     baseline = read_baseline(path) if path.is_file() else None
     found = {}
     for name, modes in baseline.problems.items() if baseline and baseline.measured_here else ():

@@ -27,9 +27,9 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Alike:
-    """What two runs have in common, and so what of them can be compared."""
+    """What two runs have in common, and so what of them can be compared: the references, the machines."""
 
-    sizes: bool
+    references: bool
     machines: bool
 
 
@@ -78,10 +78,11 @@ class Comparison:
 def compare(a: Measured, b: Measured) -> Comparison:
     """Put two runs side by side, largest change first.
 
-    Speedups that were measured beside a reference are compared where both runs have them, at the same sizes;
-    else plain times are, which hold on one kind of machine only.
+    Speedups that were measured beside a reference are compared where both runs have them, at the same sizes
+    and in the same precision; else plain times are, which hold on one kind of machine only.
     """
-    alike = Alike(sizes=a.sizes == b.sizes, machines=(a.hardware, a.sizes) == (b.hardware, b.sizes))
+    has_one_reference = (a.sizes, a.precision) == (b.sizes, b.precision)
+    alike = Alike(references=has_one_reference, machines=has_one_reference and a.hardware == b.hardware)
     keys = sorted({*a.samples, *b.samples})
     pairs = [_pair(key, a.samples.get(key), b.samples.get(key), alike) for key in keys]
     return Comparison(pairs=tuple(sorted(pairs, key=_by_change)), a=a, b=b)
@@ -94,7 +95,7 @@ def _by_change(pair: Pair) -> tuple[bool, float, KernelKey]:
 
 def _pair(key: KernelKey, a: Sample | None, b: Sample | None, alike: Alike) -> Pair:
     ratio, clear = None, False
-    if alike.sizes and a and b and a.speedup and b.speedup:
+    if alike.references and a and b and a.speedup and b.speedup:
         ratio = b.speedup / a.speedup
         one, other = a.speedup_ci95, b.speedup_ci95
         clear = one is not None and other is not None and scores.intervals_apart(one, other) > 0

@@ -52,6 +52,7 @@ class Measured:
     """The GPU's model, or CPU; empty where nothing says."""
     sizes: Sizes
     samples: Mapping[KernelKey, Sample]
+    precision: str = "fp32"
 
     @property
     def levels(self) -> list[int]:
@@ -61,11 +62,12 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Milliseconds by problem; on which hardware and at which sizes, where the file says so."""
+    """Milliseconds by problem; on which hardware, at which sizes and in which precision, if it is said."""
 
     ms: Mapping[ProblemKey, float]
     hardware: str = ""
     sizes: str = ""
+    precision: str = "fp32"
 
 
 def read_measured(path: Path) -> Measured:
@@ -81,7 +83,13 @@ def read_measured(path: Path) -> Measured:
         raise StoreError(f"{path}: no such file or folder")
     result = parse_result(read_strictly(path), path)
     samples = {row.key: _from_row(row) for row in result.rows}
-    return Measured(name=result.entry, hardware=result.gpu, sizes=result.sizes, samples=samples)
+    return Measured(
+        name=result.entry,
+        hardware=result.gpu,
+        sizes=result.sizes,
+        samples=samples,
+        precision=result.precision,
+    )
 
 
 def read_times(text: str, problem_set: ProblemSet) -> Times:
@@ -111,7 +119,7 @@ def _from_baseline(path: Path, data: Mapping[str, Any], mode: str) -> Times:
     timed = {name: getattr(modes, mode) for name, modes in baseline.problems.items()}
     keys = {name: (int(name.split("_")[0]), int(name.split("_")[1])) for name in timed}
     found = {keys[name]: timing.typical for name, timing in timed.items() if timing is not None}
-    return Times(ms=found, hardware=baseline.gpu, sizes=baseline.sizes)
+    return Times(ms=found, hardware=baseline.gpu, sizes=baseline.sizes, precision=baseline.precision)
 
 
 def _from_row(row: Row) -> Sample:

@@ -126,6 +126,7 @@ def _board(board: Board) -> Line:
     return {
         "board": board.name,
         "gpu": board.gpu,
+        "precision": board.precision,
         "sizes": board.sizes,
         "unranked_problems": dict(board.unranked_problems),
         "standings": [_standing(standing) for standing in board.standings],

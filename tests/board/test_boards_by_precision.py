@@ -6,9 +6,12 @@ from dataclasses import replace
 import pytest
 from evaluating import PROBLEM, SOURCE, jobs_of, judge, kernel
 from fake_engine import GPU, FakeEngine
+from kernel_evaluator.baselines import BaselineFile, BaselineTiming, ProblemBaseline, dump_baseline
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
+from typer.testing import CliRunner
 
+from leaderboard.cli import app
 from leaderboard.files import store, submission
 from leaderboard.stages.boards import load_boards
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
@@ -81,6 +84,27 @@ def test_entries_of_two_precisions_stand_on_two_boards(tmp_path):
         "H200-bf16": {"half"},
     }
     assert store.read_result(repository.data / "results/H200-bf16/half.json").precision == "bf16"
+
+
+def test_what_a_reference_takes_in_fp32_is_not_held_against_rows_in_bf16(tmp_path):
+    repository = Repository(tmp_path)
+    times = BaselineTiming(mean=600.0, std=0.0, min=600.0, max=600.0, n=9, median=600.0)
+    known = BaselineFile(
+        gpu=GPU.gpu,
+        source="test",
+        measured_here=True,
+        environment=GPU,
+        problems={"1_1": ProblemBaseline(eager=times, compiled=None)},
+    )
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "baselines" / "H200.json").write_text(dump_baseline(known))
+    folders = [f"--{name}={tmp_path / name}" for name in ("data", "submissions", "baselines")]
+    said = {}
+    for entry in ("half", "whole"):
+        _, path = repository.evaluated(entry)
+        said[entry] = CliRunner().invoke(app, ["record", str(path), *folders]).output
+    assert "the reference takes about 600" in said["whole"]
+    assert said["half"].startswith("recorded")
 
 
 def test_rows_of_another_precision_than_the_entrys_are_refused(tmp_path):

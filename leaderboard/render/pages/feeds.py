@@ -85,6 +85,7 @@ def index_data(site: Site) -> dict[str, Any]:
             {
                 "name": view.name,
                 "gpu": view.board.gpu,
+                "precision": view.board.precision,
                 "sizes": view.board.sizes,
                 "entries": len(view.entries),
                 "standings": places.board_api(view.name),
@@ -128,6 +129,7 @@ def board_data(view: BoardView) -> dict[str, Any]:
         "schema_version": 1,
         "board": view.name,
         "gpu": view.board.gpu,
+        "precision": view.board.precision,
         "sizes": view.board.sizes,
         "unranked_problems": dict(view.board.unranked_problems),
         "standings": [{"entry": line.standing.entry, **standing_data(line)} for line in view.entries],

@@ -187,9 +187,10 @@ def test_a_baseline_of_ours_is_another_reference_too(tmp_path, problem_set):
     [
         ({"gpu": "H100"}, "--against eager: times of H100, but mine was measured on H200"),
         ({"sizes": "reduced"}, "--against eager: times at reduced sizes, but mine ran at full sizes"),
+        ({"precision": "bf16"}, "--against eager: times in bf16, but mine was measured in fp32"),
     ],
 )
-def test_times_of_another_gpu_or_at_other_sizes_are_refused(tmp_path, other, says):
+def test_times_of_another_gpu_at_other_sizes_or_in_another_precision_are_refused(tmp_path, other, says):
     times = BaselineTiming(mean=6.0, std=0.0, min=5.0, max=7.0, n=9, median=5.5)
     facts = {"gpu": "H200", "source": "test", "measured_here": True, "environment": HERE}
     problems = {"1_1": ProblemBaseline(eager=times, compiled=None)}
@@ -261,6 +262,11 @@ def test_only_what_was_measured_alike_is_compared(tmp_path):
     sizes = kbl("compare", ours, tmp_path / "reduced.json").stdout
     assert "A: mine, H200, full sizes\nB: mine, H200, reduced sizes\n" in sizes
     assert "B faster than A, geomean: - over 0 problems" in sizes
+    half = json.loads(ours.read_text()) | {"precision": "bf16"}
+    (tmp_path / "half.json").write_text(json.dumps(half))
+    precisions = kbl("compare", ours, tmp_path / "half.json").stdout
+    assert "A: mine, H200, full sizes\nB: mine, H200 in bf16, full sizes\n" in precisions
+    assert "B faster than A, geomean: - over 0 problems" in precisions
     machines = kbl("compare", ours, run).stdout
     assert "B: run, H100, full sizes" in machines
     assert "geomean: - over 0 problems" in machines
