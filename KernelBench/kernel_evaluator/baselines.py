@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_evaluator.problems.problem_set import ProblemSet
-from kernel_evaluator.records.rows import Environment
+from kernel_evaluator.records.rows import Environment, board_name
 
 SCHEMA_VERSION = 1
 
@@ -57,7 +57,7 @@ class ProblemBaseline:
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineFile:
-    """All baselines of one GPU model, from one source. `measured_here` is false for published figures."""
+    """All baselines of one board, from one source. `measured_here` is false for published figures."""
 
     gpu: str
     source: str
@@ -68,6 +68,11 @@ class BaselineFile:
     precision: str = "fp32"
     measured_at: str = ""
     schema_version: int = field(default=SCHEMA_VERSION)
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending: the GPU's model, and the precision where that is not fp32."""
+        return board_name(self.gpu, "full", self.precision)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BaselineFile:

@@ -76,7 +76,7 @@ def from_result_command(
     *,
     out: Annotated[Path, typer.Option(help="Folder of the baselines, or the file.")] = Path("baselines"),
 ) -> None:
-    """Derive `baselines/<gpu>.json` from results of the baseline entries, measuring nothing again.
+    """Derive `baselines/<board>.json` from results of the baseline entries, measuring nothing again.
 
     Exit status: 0 written, 1 a file is broken or the two do not belong together.
     """
@@ -98,6 +98,7 @@ def measure_command(
     gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
+    precision: Annotated[str, typer.Option(help="Of which board: fp32 or bf16.")] = "fp32",
     timeout: Annotated[float, typer.Option(help="Seconds a kernel may run.")] = 300.0,
     work: Annotated[Path, typer.Option(help="Folder of the work files.")] = Path("build/baselines"),
     out: Annotated[Path, typer.Option(help="Folder of the baselines, or the file.")] = Path("baselines"),
@@ -108,18 +109,24 @@ def measure_command(
     """
     from kernel_evaluator.problems.jobs import Settings
     from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.rows import BOARD_PRECISIONS
 
     from leaderboard.files.store import StoreError
     from leaderboard.runs.baseline_runs import BaselineRun
     from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
 
     try:
+        if precision not in BOARD_PRECISIONS:
+            raise ValueError(f"--precision must be {' or '.join(BOARD_PRECISIONS)}, got {precision!r}")
         indices = parse_indices(gpus)
         chosen = chosen_device(device.value, gpus=indices)
         run = BaselineRun(
             place=open_place("local", chosen, gpus=indices),
             settings=Settings(
-                device=chosen, sizes="reduced" if chosen == "cpu" else "full", timeout_s=timeout
+                device=chosen,
+                sizes="reduced" if chosen == "cpu" else "full",
+                precision=precision,
+                timeout_s=timeout,
             ),
             problem_set=ProblemSet(),
             selection=selection_of(level, only, None),
@@ -157,7 +164,7 @@ def show_command(
         ]
         for name, times in baseline.problems.items()
     ]
-    say(f"{baseline.gpu}: {baseline.environment.device}; {baseline.source}")
+    say(f"{baseline.name}: {baseline.environment.device}; {baseline.source}")
     say(tabulate(lines, headers=["problem", "eager ms", "compiled ms"], missingval="-"))
 
 
@@ -167,7 +174,7 @@ def _write(baseline: BaselineFile, out: Path) -> None:
     from leaderboard.files.baseline_files import read_baseline
     from leaderboard.files.store import StoreError, write_atomically
 
-    path = out if out.suffix == ".json" else out / f"{baseline.gpu}.json"
+    path = out if out.suffix == ".json" else out / f"{baseline.name}.json"
     try:
         lost = read_baseline(path).problems.keys() - baseline.problems.keys() if path.is_file() else ()
     except StoreError as error:

@@ -10,13 +10,13 @@ from leaderboard.files.store import StoreError, read_strictly
 
 
 def read_baseline(path: Path) -> BaselineFile:
-    """Read a baseline; raise StoreError where it is broken or its path names another GPU."""
+    """Read a baseline; raise StoreError where it is broken or its path names another board."""
     try:
         baseline = BaselineFile.from_json(read_strictly(path))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{path}: not a baseline file: {error}") from error
-    if baseline.gpu != path.stem:
-        raise StoreError(f"{path}: says it is for {baseline.gpu}; the path must say the same")
+    if baseline.name != path.stem:
+        raise StoreError(f"{path}: says it is for {baseline.name}; the path must say the same")
     return baseline
 
 

@@ -87,12 +87,12 @@ def reference_kernels(problems: Iterable[Problem], ending: str) -> dict[KernelKe
 def baseline_of(*, eager: Sequence[ResultFile], compiled: ResultFile | None) -> BaselineFile:
     """Derive the baselines: plain PyTorch from the first result that timed it, compiled from its own rows.
 
-    Raises ValueError unless all are by the board's rules, of one GPU model and one size.
+    Raises ValueError unless all are by the rules of one board.
     """
     files = [*eager, *([compiled] if compiled and compiled not in eager else [])]
-    kinds = {(file.gpu, file.sizes, file.profile) for file in files}
+    kinds = {(file.board, file.profile) for file in files}
     if len(kinds) != 1 or files[0].profile != "ranked":
-        raise ValueError(f"the results must be ranked ones of one GPU and one size, got {sorted(kinds)}")
+        raise ValueError(f"the results must be ranked ones of one board, got {sorted(kinds)}")
     plain = {_problem(row): row.reference_ms for file in reversed(files) for row in _timed(file)}
     fast = {_problem(row): row.runtime_ms for row in _timed(compiled)} if compiled else {}
     if not plain:
@@ -107,6 +107,7 @@ def baseline_of(*, eager: Sequence[ResultFile], compiled: ResultFile | None) -> 
             for name in plain
         },
         sizes=files[0].sizes,
+        precision=files[0].precision,
         measured_at=max(file.finished_at for file in files),
     )
 

@@ -30,10 +30,10 @@ class Recorded(FakeEngine):
         return type(job)(key=job.key, source=f"{said}\n{job.source}", problem=job.problem)
 
 
-def run_of(folder):
+def run_of(folder, **settings):
     return BaselineRun(
         place=Place(engine=Recorded(), gpu="H200"),
-        settings=Settings(),
+        settings=Settings(**settings),
         problem_set=ProblemSet(),
         selection=Selection(problems=frozenset({(1, 19), (1, 20)})),
         work_root=folder,
@@ -61,6 +61,24 @@ def test_a_baseline_comes_out_of_recorded_results_without_measuring(tmp_path):
     assert "pytorch-eager and torch-compile" in baseline.source
 
 
+def test_a_precision_has_a_baseline_of_its_own(tmp_path):
+    for precision in ("fp32", "bf16"):
+        run_of(tmp_path, precision=precision).measure(lambda row: None)
+    whole, half = (
+        [str(tmp_path / board / f"{name}.json") for name in ("pytorch-eager", "torch-compile")]
+        for board in ("H200", "H200-bf16")
+    )
+    for results in (whole, half):
+        ended = CliRunner().invoke(app, ["baseline", "from-result", *results, "--out", str(tmp_path)])
+        assert ended.exit_code == 0, ended.stderr
+    assert [read_baseline(tmp_path / f"{board}.json").precision for board in ("H200", "H200-bf16")] == [
+        "fp32",
+        "bf16",
+    ]
+    mixed = CliRunner().invoke(app, ["baseline", "from-result", whole[0], half[1], "--out", str(tmp_path)])
+    assert (mixed.exit_code, "of one board" in mixed.stderr) == (1, True)
+
+
 def test_plain_pytorchs_own_result_counts_more_than_what_was_measured_beside_the_compiled_one(tmp_path):
     run_of(tmp_path).measure(lambda row: None)
     compiled, eager = (tmp_path / "H200" / f"{name}.json" for name in ("torch-compile", "pytorch-eager"))
@@ -83,4 +101,4 @@ def test_results_that_do_not_belong_together_make_no_baseline(tmp_path, field, v
         app, ["baseline", "from-result", str(eager), str(compiled), "--out", str(tmp_path)]
     )
     assert (ended.exit_code, (tmp_path / "H200.json").exists()) == (1, False)
-    assert "one GPU" in ended.stderr
+    assert "of one board" in ended.stderr
