@@ -57,7 +57,7 @@ def record_command(
         except (RefusedError, StoreError, OSError) as error:
             say(f"error: {error}", err=True)
             refused = True
-    for result, files in joined(parts):
+    for result, files in joined(parts, data):
         try:
             case = _case(result, submission, submissions, problems=problems, baselines=baselines)
             case = replace(case, evaluators=(*case.evaluators, *(evaluator or ())))

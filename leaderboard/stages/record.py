@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -25,6 +25,7 @@ from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files import ledger, store
 from leaderboard.files.ledger import Spending
+from leaderboard.files.store import StoreError
 from leaderboard.files.submission import Submission
 from leaderboard.resources import SCHEMAS
 from leaderboard.stages.believed import doubts
@@ -70,8 +71,7 @@ class Case:
 
     def new_rows(self) -> Iterator[Row]:
         """The rows that are not on record already, just as they are."""
-        known = {row.key: row for row in self.before.rows} if self.before else {}
-        return (row for row in self.result.rows if row != known.get(row.key))
+        return iter(_fresh(self.result, self.before.rows if self.before else ()).values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,34 +114,52 @@ def record(case: Case, *work: Path, data: Path, reason: str = "") -> Recorded:
         return Recorded(path=path, result=result, changed=True)
 
 
-def joined(parts: Mapping[Path, ResultFile]) -> list[tuple[ResultFile, list[Path]]]:
-    """Make one work file of the parts of an evaluation, which differ in their kernels; say whence it came."""
+def joined(parts: Mapping[Path, ResultFile], data: Path) -> list[tuple[ResultFile, list[Path]]]:
+    """Make one work file of the parts of an evaluation; say which files each came from.
+
+    Parts say something new of different kernels. What is on record already they may all hold.
+    """
     found: list[tuple[ResultFile, list[Path]]] = []
     for path, part in parts.items():
-        at = next((at for at, (whole, _) in enumerate(found) if _is_part(part, whole)), None)
+        known = _recorded_rows(store.recorded_path(data, part.board, part.entry))
+        at = next((at for at, (whole, _) in enumerate(found) if _is_part(part, whole, known)), None)
         if at is None:
             found.append((part, [path]))
         else:
-            found[at] = (_both(found[at][0], part), [*found[at][1], path])
+            found[at] = (_both(found[at][0], part, known), [*found[at][1], path])
     return found
 
 
-def _is_part(part: ResultFile, whole: ResultFile) -> bool:
+def _recorded_rows(path: Path) -> tuple[Row, ...]:
+    try:
+        return store.read_result(path).rows if path.is_file() else ()
+    except StoreError:
+        return ()  # to record says what is wrong with it
+
+
+def _is_part(part: ResultFile, whole: ResultFile, known: Sequence[Row]) -> bool:
     names = ("board", "entry", "submission_sha256", "sizes", "profile", "schema_version")
-    is_same = all(getattr(part, name) == getattr(whole, name) for name in names)
-    return is_same and not {row.key for row in part.rows} & {row.key for row in whole.rows}
+    if any(getattr(part, name) != getattr(whole, name) for name in names):
+        return False
+    are_sums_right = not any(_wrong_totals(part)) and not any(_wrong_totals(whole))
+    return are_sums_right and not _fresh(part, known).keys() & _fresh(whole, known).keys()
 
 
-def _both(one: ResultFile, other: ResultFile) -> ResultFile:
-    return dataclasses.replace(
+def _fresh(part: ResultFile, known: Sequence[Row]) -> dict[KernelKey, Row]:
+    """The rows of a part that are not on record, just as they are."""
+    recorded = {row.key: row for row in known}
+    return {row.key: row for row in part.rows if row != recorded.get(row.key)}
+
+
+def _both(one: ResultFile, other: ResultFile, known: Sequence[Row]) -> ResultFile:
+    rows = {row.key: row for part in (one, other) for row in part.rows}
+    whole = dataclasses.replace(
         one,
-        rows=tuple(sorted((*one.rows, *other.rows), key=lambda row: row.key)),
-        environments={**one.environments, **other.environments},
         started_at=min(one.started_at, other.started_at),
         finished_at=max(one.finished_at, other.finished_at),
-        gpu_seconds=one.gpu_seconds + other.gpu_seconds,
-        cpu_seconds=one.cpu_seconds + other.cpu_seconds,
     )
+    environments = {**one.environments, **other.environments}
+    return _with_rows(whole, rows | _fresh(one, known) | _fresh(other, known), environments)
 
 
 def record_spending(data: Path, item: Spending) -> None:
@@ -289,9 +307,13 @@ def figures_follow(case: Case) -> Iterator[str]:
 
 def totals_agree(case: Case) -> Iterator[str]:
     """The seconds spent are the sums of the rows'."""
+    yield from _wrong_totals(case.result)
+
+
+def _wrong_totals(result: ResultFile) -> Iterator[str]:
     for name in ("gpu_seconds", "cpu_seconds"):
-        total = sum(getattr(row, name) for row in case.result.rows)
-        claimed = getattr(case.result, name)
+        total = sum(getattr(row, name) for row in result.rows)
+        claimed = getattr(result, name)
         if abs(total - claimed) > 1e-6 * max(1.0, total):
             yield f"{name} must be the rows' sum {total:.6g}, got {claimed:.6g}"
 

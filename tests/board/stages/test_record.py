@@ -147,6 +147,28 @@ def test_the_parts_of_an_evaluation_make_one_revision(repository, tmp_path):
     assert repository.record(repository.evaluate()).stdout.startswith("unchanged")
 
 
+def test_parts_that_hold_what_is_recorded_make_one_revision_too(repository, tmp_path):
+    repository.record(repository.evaluate(evaluator="a" * 64))
+    before = json.loads((repository.data / "results/H200/mine.json").read_text())["rows"]
+    whole = json.loads(repository.evaluate(evaluator="b" * 64).read_text())
+    for at, row in enumerate(whole["rows"]):
+        rows = [row if old["key"] == row["key"] else old for old in before]
+        spent = {name: sum(row[name] for row in rows) for name in ("gpu_seconds", "cpu_seconds")}
+        (tmp_path / f"part-{at}.json").write_text(json.dumps({**whole, **spent, "rows": rows}))
+    ended = repository.record(*(tmp_path / f"part-{at}.json" for at in range(3)))
+    assert ended.stdout.count("revision 2") == 1, ended.stderr
+    assert repository.files() == ["history/H200/mine/1.json", "results/H200/mine.json"]
+    assert {row.evaluator_sha256 for row in repository.recorded.rows} == {"b" * 64}
+
+
+def test_parts_that_contradict_each_other_are_recorded_in_their_order(repository, tmp_path):
+    repository.evaluate(evaluator="a" * 64).rename(tmp_path / "first.json")
+    repository.evaluate(evaluator="b" * 64).rename(tmp_path / "second.json")
+    ended = repository.record(tmp_path / "first.json", tmp_path / "second.json")
+    assert [line.split(" revision ")[1][0] for line in ended.stdout.splitlines()] == ["1", "2"]
+    assert {row.evaluator_sha256 for row in repository.recorded.rows} == {"b" * 64}
+
+
 @pytest.mark.parametrize(("after", "stands"), [("a", "mismatch"), ("b", "infra_error")])
 def test_a_lost_container_takes_a_verdict_away_only_where_another_evaluator_gave_it(
     repository, after, stands
