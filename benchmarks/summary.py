@@ -25,6 +25,7 @@ from kernel_evaluator.records.rows import BF16, BOARD_PRECISIONS, ResultFile, bo
 from pages import renew  # noqa: E402
 
 from leaderboard.files.store import recorded_results, write_atomically  # noqa: E402
+from leaderboard.files.submission import load  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- ran: written by benchmarks/summary.py -->", "<!-- /ran -->"
@@ -74,6 +75,7 @@ def _entry(result: ResultFile) -> dict[str, Any]:
     first = [row.gpu_seconds for row in result.rows]
     again = [row.second["gpu_seconds"] for row in result.rows if row.second is not None]
     said: dict[str, Any] = {
+        "sent": len(load(ROOT / "submissions" / f"{result.entry}.json").kernels),
         "kernels": len(result.rows),
         "correct": sum(row.is_correct for row in result.rows),
         "gpu_seconds": _spread(first),
@@ -135,9 +137,11 @@ def table(root: Path = ROOT) -> str:
 
 
 def _cell(said: dict[str, Any] | None) -> str:
-    return (
-        f"{said['correct']} of {said['kernels']}, {said['gpu_seconds']['mean']:.2f} s" if said else "missing"
-    )
+    if said is None:
+        return "missing"
+    left = said["sent"] - said["kernels"]
+    more = f", {left} missing" if left else ""
+    return f"{said['correct']} of {said['kernels']}, {said['gpu_seconds']['mean']:.2f} s{more}"
 
 
 def _tried(said: dict[str, Any] | None) -> str:
