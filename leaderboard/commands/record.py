@@ -47,7 +47,8 @@ def record_command(
     """
     from leaderboard.files.store import StoreError
     from leaderboard.files.submission import InvalidSubmissionError
-    from leaderboard.stages.record import RefusedError, joined, read_work_file, record
+    from leaderboard.stages.parts import joined
+    from leaderboard.stages.record import RefusedError, read_work_file, record
 
     refused = False
     parts: dict[Path, ResultFile] = {}

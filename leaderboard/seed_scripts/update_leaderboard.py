@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.places import PROBLEM_SET
-from kernel_evaluator.records.rows import ResultFile, Row
+from kernel_evaluator.records.rows import ResultFile
 from kernel_evaluator.upstream.files import RunFolder
 
 from leaderboard.files.store import StoreError, dump_result, read_strictly, result_path, write_atomically
@@ -22,6 +22,7 @@ from leaderboard.seed_scripts.runner import run_script
 from leaderboard.show import tables
 from leaderboard.stages.boards import load_boards
 from leaderboard.stages.evaluate import WORK_ROOT, load_problems
+from leaderboard.stages.parts import with_rows
 from leaderboard.stages.record import Case, record
 from leaderboard.texts.say import say
 
@@ -73,22 +74,16 @@ def combine(parts: Sequence[ResultFile], submission: Submission, hardware: str) 
     gpu = parts[0].gpu
     if gpu != hardware:
         raise StoreError(f"hardware={hardware}, and the runs were judged on {gpu}")
-    rows: dict[str, Row] = {
-        str(row.key): row for part in parts for row in part.rows if row.key in submission.kernels
-    }
-    ordered = tuple(sorted(rows.values(), key=lambda row: row.key))
+    rows = {row.key: row for part in parts for row in part.rows if row.key in submission.kernels}
     environments = {name: env for part in parts for name, env in part.environments.items()}
-    return dataclasses.replace(
+    whole = dataclasses.replace(
         parts[0],
         entry=submission.entry,
         submission_sha256=submission.sha256,
         started_at=min(part.started_at for part in parts),
         finished_at=max(part.finished_at for part in parts),
-        environments={row.environment: environments[row.environment] for row in ordered},
-        rows=ordered,
-        gpu_seconds=sum(row.gpu_seconds for row in ordered),
-        cpu_seconds=sum(row.cpu_seconds for row in ordered),
     )
+    return with_rows(whole, rows, environments)
 
 
 def _run_behind(analysis: Path, runs_dir: Path) -> RunFolder:

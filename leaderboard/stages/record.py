@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -19,16 +19,15 @@ from jsonschema import Draft202012Validator
 from kernel_evaluator.machine.figures import gpu_model
 from kernel_evaluator.problems.jobs import Job, Settings
 from kernel_evaluator.problems.problem_set import Problem
-from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import ResultFile, Row, Status
 from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files import ledger, store
 from leaderboard.files.ledger import Spending
-from leaderboard.files.store import StoreError
 from leaderboard.files.submission import Submission
 from leaderboard.resources import SCHEMAS
 from leaderboard.stages.believed import doubts
+from leaderboard.stages.parts import fresh, with_rows, wrong_totals
 from leaderboard.stages.plan import ProblemKey
 
 FIRST_DAY = "2026-01-01T00:00:00Z"
@@ -71,7 +70,7 @@ class Case:
 
     def new_rows(self) -> Iterator[Row]:
         """The rows that are not on record already, just as they are."""
-        return iter(_fresh(self.result, self.before.rows if self.before else ()).values())
+        return iter(fresh(self.result, self.before.rows if self.before else ()).values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,54 +111,6 @@ def record(case: Case, *work: Path, data: Path, reason: str = "") -> Recorded:
             result = dataclasses.replace(result, reason=reason)
         store.write_atomically(path, store.dump_result(result))
         return Recorded(path=path, result=result, changed=True)
-
-
-def joined(parts: Mapping[Path, ResultFile], data: Path) -> list[tuple[ResultFile, list[Path]]]:
-    """Make one work file of the parts of an evaluation; say which files each came from.
-
-    Parts say something new of different kernels. What is on record already they may all hold.
-    """
-    found: list[tuple[ResultFile, list[Path]]] = []
-    for path, part in parts.items():
-        known = _recorded_rows(store.recorded_path(data, part.board, part.entry))
-        at = next((at for at, (whole, _) in enumerate(found) if _is_part(part, whole, known)), None)
-        if at is None:
-            found.append((part, [path]))
-        else:
-            found[at] = (_both(found[at][0], part, known), [*found[at][1], path])
-    return found
-
-
-def _recorded_rows(path: Path) -> tuple[Row, ...]:
-    try:
-        return store.read_result(path).rows if path.is_file() else ()
-    except StoreError:
-        return ()  # to record says what is wrong with it
-
-
-def _is_part(part: ResultFile, whole: ResultFile, known: Sequence[Row]) -> bool:
-    names = ("board", "entry", "submission_sha256", "sizes", "profile", "schema_version")
-    if any(getattr(part, name) != getattr(whole, name) for name in names):
-        return False
-    are_sums_right = not any(_wrong_totals(part)) and not any(_wrong_totals(whole))
-    return are_sums_right and not _fresh(part, known).keys() & _fresh(whole, known).keys()
-
-
-def _fresh(part: ResultFile, known: Sequence[Row]) -> dict[KernelKey, Row]:
-    """The rows of a part that are not on record, just as they are."""
-    recorded = {row.key: row for row in known}
-    return {row.key: row for row in part.rows if row != recorded.get(row.key)}
-
-
-def _both(one: ResultFile, other: ResultFile, known: Sequence[Row]) -> ResultFile:
-    rows = {row.key: row for part in (one, other) for row in part.rows}
-    whole = dataclasses.replace(
-        one,
-        started_at=min(one.started_at, other.started_at),
-        finished_at=max(one.finished_at, other.finished_at),
-    )
-    environments = {**one.environments, **other.environments}
-    return _with_rows(whole, rows | _fresh(one, known) | _fresh(other, known), environments)
 
 
 def record_spending(data: Path, item: Spending) -> None:
@@ -307,15 +258,7 @@ def figures_follow(case: Case) -> Iterator[str]:
 
 def totals_agree(case: Case) -> Iterator[str]:
     """The seconds spent are the sums of the rows'."""
-    yield from _wrong_totals(case.result)
-
-
-def _wrong_totals(result: ResultFile) -> Iterator[str]:
-    for name in ("gpu_seconds", "cpu_seconds"):
-        total = sum(getattr(row, name) for row in result.rows)
-        claimed = getattr(result, name)
-        if abs(total - claimed) > 1e-6 * max(1.0, total):
-            yield f"{name} must be the rows' sum {total:.6g}, got {claimed:.6g}"
+    yield from wrong_totals(case.result)
 
 
 CHECKS: tuple[Callable[[Case], Iterator[str]], ...] = (
@@ -353,24 +296,11 @@ def _carry_over(case: Case, before: ResultFile) -> ResultFile:
     kept = [row for row in candidates.rows if not any(rows_belong(_only(case, candidates, row)))]
     rows.update({row.key: row for row in kept})
     environments = {**before.environments, **case.result.environments}
-    return _with_rows(case.result, rows, environments)
+    return with_rows(case.result, rows, environments)
 
 
 def _only(case: Case, result: ResultFile, row: Row) -> Case:
     return dataclasses.replace(case, result=dataclasses.replace(result, rows=(row,)))
-
-
-def _with_rows(
-    result: ResultFile, rows: Mapping[KernelKey, Row], environments: Mapping[str, Any]
-) -> ResultFile:
-    ordered = tuple(rows[key] for key in sorted(rows))
-    return dataclasses.replace(
-        result,
-        rows=ordered,
-        environments={row.environment: environments[row.environment] for row in ordered},
-        gpu_seconds=sum(row.gpu_seconds for row in ordered),
-        cpu_seconds=sum(row.cpu_seconds for row in ordered),
-    )
 
 
 def _canonical(result: ResultFile) -> ResultFile:
