@@ -17,7 +17,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,10 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.problems.problem_set import ProblemSet  # noqa: E402
 from kernel_evaluator.records.keys import RANKED_LEVELS, KernelKey  # noqa: E402
+from kernel_evaluator.records.rows import ResultFile  # noqa: E402
 from redteam_report import CPU_MARGIN  # noqa: E402
 
-from leaderboard.files.store import recorded_path, write_atomically  # noqa: E402
+from leaderboard.files.store import read_result, recorded_path, write_atomically  # noqa: E402
 from leaderboard.stages.boards import read_certificates  # noqa: E402
 
 MARGIN = 1.03
@@ -81,37 +81,36 @@ def write_entry(name: str, path: Path) -> None:
     path.write_text(json.dumps({"metadata": {"display_name": name}, "kernels": kernels}), "utf-8")
 
 
-def judge(name: str, device: str, work: Path) -> Mapping[str, Any]:
+def judge(name: str, device: str, work: Path) -> ResultFile:
     """Judge what is not judged yet; give the work file."""
     entry = work / f"{name}.json"
     write_entry(name, entry)
     command = [sys.executable, "-m", "leaderboard", "evaluate", str(entry), "--device", device]
     subprocess.run([*command, "--work", str(work), "--data", str(work / "none")], check=False)
     (found,) = work.glob(f"*/{name}.json")
-    result: dict[str, Any] = json.loads(found.read_text("utf-8"))
-    return result
+    return read_result(found)
 
 
-def report(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Count the verdicts, and say where the cheat gains and by how much."""
-    board = result["gpu"] if result["sizes"] == "full" else "CPU"
-    copies = recorded_path(ROOT / "data", board, "pytorch-eager")
-    twins = json.loads(copies.read_text("utf-8"))["rows"] if copies.is_file() else []
-    highest = {row["key"]: row["speedup_ci95"][1] for row in twins if row["status"] == "correct"}
-    unranked = read_certificates()["fp32"]
-    gains = {}
-    for row in result["rows"]:
-        key = KernelKey.parse(row["key"])
-        if row["status"] == "correct" and f"{key.level}_{key.problem_id}" not in unranked:
-            gains[row["key"]] = row["speedup_ci95"][0] / highest.get(row["key"], 1.0)
+def report(result: ResultFile) -> dict[str, Any]:
+    """Count the verdicts, and say where the cheat gains and by how much; on a GPU beside recorded copies."""
+    twins = {}
+    if result.gpu != "CPU":
+        copies = read_result(recorded_path(ROOT / "data", result.board, "pytorch-eager"))
+        twins = {row.key: row.speedup_ci95[1] for row in copies.rows if row.is_correct and row.speedup_ci95}
+    unranked = read_certificates()[result.precision]
+    gains = {
+        str(row.key): row.speedup_ci95[0] / (twins[row.key] if twins else 1.0)
+        for row in result.rows
+        if row.is_correct and row.speedup_ci95 and f"{row.key.level}_{row.key.problem_id}" not in unranked
+    }
     margin = MARGIN if twins else CPU_MARGIN
     return {
-        "judged": len(result["rows"]),
-        "statuses": Counter(row["status"] for row in result["rows"]),
+        "judged": len(result.rows),
+        "statuses": Counter(row.status.value for row in result.rows),
         "correct_on_ranked": len(gains),
         "most": max(gains.values(), default=None),
         "gains": {key: round(gain, 3) for key, gain in gains.items() if gain > margin},
-        "evaluators": sorted({row["evaluator_sha256"] for row in result["rows"]}),
+        "evaluators": sorted({row.evaluator_sha256 for row in result.rows}),
     }
 
 
@@ -130,7 +129,7 @@ def main() -> int:
     for name, said in found.items():
         print(name, json.dumps(said))
     if chosen.write and not chosen.cheat:
-        gpu = next(iter(results.values()))["gpu"]
+        gpu = next(iter(results.values())).gpu
         path = ROOT / "benchmarks" / "results" / f"generic-{gpu}.json"
         write_atomically(path, json.dumps({"schema_version": 1, "cheats": found}, indent=1) + "\n")
         print("written", path)
