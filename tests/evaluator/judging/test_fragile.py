@@ -38,7 +38,8 @@ RIGHT, DEAD = None, RunFailed("ProcessDied", "exit code 3")
 @pytest.mark.parametrize(
     ("timed", "again", "usual", "status"),
     [
-        (wrong("upstream", 1.2), RIGHT, RIGHT, Status.REJECTED),
+        (wrong("upstream", 1.2), RIGHT, RIGHT, Status.FRAGILE),
+        (wrong("upstream", 500.0), RIGHT, RIGHT, Status.REJECTED),
         (wrong("upstream", 1.2), wrong("upstream", 1.2), RIGHT, Status.FRAGILE),
         (wrong("upstream", 500.0), wrong("upstream", 500.0), RIGHT, Status.REJECTED),
         (wrong("upstream", 500.0), DEAD, DEAD, Status.REJECTED),
