@@ -72,15 +72,20 @@ class Examination:
             return None
 
     def tolerances(
-        self, distribution: str, seed: int, inputs: list[Any], expected: list[torch.Tensor]
+        self,
+        distribution: str,
+        seed: int,
+        inputs: list[Any],
+        expected: list[torch.Tensor],
+        near: int | None = None,
     ) -> list[compare.Tolerance | None]:
         """The tolerance of each output, with what rounding does: as the stand measures it, on a sample.
 
-        None where rounding does so much that anything is right.
+        And `near` a flat index, where one is given. None where rounding does so much that anything is right.
         """
         base = compare.TOLERANCES[self.precision]
         found: list[compare.Tolerance | None] = []
-        rounding = self._rounding(distribution, seed, inputs, expected)
+        rounding = self._rounding(distribution, seed, inputs, expected, near)
         for right, allowed in zip(expected, rounding, strict=True):
             tolerance = compare.relative_tolerance(right, base)
             if distribution == "plain":
@@ -89,12 +94,17 @@ class Examination:
         return found
 
     def _rounding(
-        self, distribution: str, seed: int, inputs: list[Any], expected: list[torch.Tensor]
+        self,
+        distribution: str,
+        seed: int,
+        inputs: list[Any],
+        expected: list[torch.Tensor],
+        near: int | None,
     ) -> list[Allowance]:
-        sampled = _sampled(expected)
+        sampled = _sampled(expected, near)
 
         def moved(given: list[torch.Tensor]) -> list[Allowance]:
-            return moved_by(sampled, _sampled(given), compare.TOLERANCES[self.precision])
+            return moved_by(sampled, _sampled(given, near), compare.TOLERANCES[self.precision])
 
         nudged = moved(self.run(self.draw(seed, distribution, nudge=True), seed))
         strict = nudged
@@ -108,8 +118,8 @@ class Examination:
         return together(strict, nudged, exact)
 
 
-def _sampled(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    return [compare.sample(output, _SAMPLE) for output in outputs]
+def _sampled(outputs: list[torch.Tensor], near: int | None) -> list[torch.Tensor]:
+    return [compare.sample(output, _SAMPLE, near) for output in outputs]
 
 
 def _leaves(output: Any) -> Iterator[torch.Tensor]:

@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 from kernel_evaluator.labels import census
-from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
+from kernel_evaluator.numerics import compare
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from kernel_evaluator.proofs.certify import Certification, read
 from typer.testing import CliRunner
 
@@ -97,3 +98,35 @@ def test_kernels_are_labelled_by_whose_work_took_the_time():
     assert census.labels(census.parse(listed)) == ("mixed",)
     assert census.labels(census.parse("10.000\t1\ttriton_poi_fused_relu_0")) == ("library", "compiled")
     assert census.labels(census.parse("nonsense\n1e9\tx\ty")) == ("no-kernel",)
+
+
+ROUNDS_AT_FEW = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        small, large = torch.ones_like(x), torch.zeros_like(x)
+        small[{low}], large[{low}], large[{high}] = 2**-8, 4, 16
+        y = x * x
+        return (small * y + large * y) - large * y
+
+
+def get_inputs():
+    return [torch.rand({count})]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_problem_is_ranked_in_bf16_where_what_the_exact_answer_is_off_by_is_explained_at_that_element():
+    count = 1 << 20
+    unseen = torch.ones(count, dtype=torch.bool)
+    unseen[compare.sample(torch.arange(count), 1 << 18)] = False
+    places = unseen.nonzero().flatten().tolist()
+    source = ROUNDS_AT_FEW.format(low=places[:5], high=places[-5:], count=count)
+    problem = Problem(level=1, problem_id=1, name="1_Rounds", source=source)
+    assert Certification(problem, "cpu", "bf16").certify().ranked
