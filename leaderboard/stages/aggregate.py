@@ -105,10 +105,11 @@ def rank(
     return tuple(sorted(made, key=_order))
 
 
-def _order(board: Board) -> tuple[bool, bool, bool, str]:
-    """The reference GPU's board comes first, unless nothing is ranked on it yet."""
+def _order(board: Board) -> tuple[bool, bool, bool, bool, str]:
+    """Boards on which something is ranked come first, those of KernelBench's own precision before others."""
     has_ranks = any(standing.rank is not None for standing in board.standings)
-    return board.sizes != "full", not has_ranks, board.gpu != REFERENCE_GPU, board.name
+    is_other = board.precision != "fp32"
+    return board.sizes != "full", not has_ranks, is_other, board.gpu != REFERENCE_GPU, board.name
 
 
 def _board(name: str, scored: Sequence[Scored], certificates: Certificates, known: Known) -> Board:

@@ -277,6 +277,15 @@ def test_boards_are_apart_by_gpu_and_size_with_the_reference_gpu_first():
     assert [board.name for board in boards] == ["H100", "A100", "CPU-reduced"]
 
 
+def test_boards_with_ranks_come_first_and_fp32_before_other_precisions():
+    kernels = {key(1, 1): "# speedup 2.0\n"}
+    on_bf16 = dataclasses.replace(result("a", kernels, gpu="H100"), precision="bf16")
+    files = [on_bf16, result("base", kernels, gpu="H100"), result("a", kernels, gpu="H200")]
+    sent = {"a": submission("a", kernels), "base": submission("base", kernels, baseline=True)}
+    boards = aggregate(files, sent, {"fp32": {}, "bf16": {}})
+    assert [board.name for board in boards] == ["H200", "H100-bf16", "H100"]
+
+
 def test_only_certificates_that_take_the_rank_away_are_read(tmp_path):
     path = tmp_path / "certificates.json"
     facts = {"1_23": {"evidence": "zeros", "ranked": False}, "1_1": {"evidence": "none", "ranked": True}}
