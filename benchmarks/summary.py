@@ -14,6 +14,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +73,14 @@ def summary_of(gpu: str, root: Path = ROOT) -> dict[str, Any]:
 
 
 def _entry(result: ResultFile) -> dict[str, Any]:
+    digests = load(ROOT / "submissions" / f"{result.entry}.json").digests
+    result = replace(
+        result, rows=tuple(row for row in result.rows if digests.get(row.key) == row.kernel_sha256)
+    )
     first = [row.gpu_seconds for row in result.rows]
     again = [row.second["gpu_seconds"] for row in result.rows if row.second is not None]
     said: dict[str, Any] = {
-        "sent": len(load(ROOT / "submissions" / f"{result.entry}.json").kernels),
+        "sent": len(digests),
         "kernels": len(result.rows),
         "correct": sum(row.is_correct for row in result.rows),
         "gpu_seconds": _spread(first),

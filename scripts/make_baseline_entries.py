@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from kernel_evaluator.problems.certificates import not_running
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import RANKED_LEVELS
 from kernel_evaluator.records.rows import BOARD_PRECISIONS
@@ -22,9 +23,11 @@ ENTRIES = {
 
 
 def main() -> None:
-    """Write one submission an entry and precision, 250 kernels each."""
-    problems = [p for p in ProblemSet() if p.level in RANKED_LEVELS]
+    """Write one submission an entry and precision: every problem whose reference runs in it."""
+    ranked = [p for p in ProblemSet() if p.level in RANKED_LEVELS]
     for precision in BOARD_PRECISIONS:
+        failing = not_running(precision)
+        problems = [p for p in ranked if f"{p.level}_{p.problem_id}" not in failing]
         for base, (name, ending) in ENTRIES.items():
             entry = base
             metadata = {"display_name": name, "organization": "PyTorch", "baseline": True, "license": "MIT"}

@@ -13,6 +13,7 @@ from leaderboard.texts.json_positions import offset_inside, pointer_of
 
 CLASS_NAME = "ModelNew"
 
+_FAILS = "; it will fail to compile"
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -42,7 +43,7 @@ def kernel_nul(document: Document) -> Iterator[Spot]:
     for key, source in document.kernels.items():
         index = source.find("\0")
         if index >= 0:
-            found = f"kernel {quoted(key)} holds a NUL character on line {_line_of(source, index)}"
+            found = f"kernel {quoted(key)} holds a NUL character on line {_line_of(source, index)}{_FAILS}"
             yield _spot(document, ("kernels", key), index, found, "remove it")
 
 
@@ -65,11 +66,11 @@ def kernel_syntax(document: Document) -> Iterator[Spot]:
             continue
         tree = _parse(source)
         if isinstance(tree, _Unparsable):
-            found = f"kernel {quoted(key)} is not Python {platform.python_version()}: {tree.reason}"
+            found = f"kernel {quoted(key)} is not Python {platform.python_version()}: {tree.reason}{_FAILS}"
             mend = "submit source that `python -m py_compile` accepts"
             yield _spot(document, ("kernels", key), tree.index, found, mend)
         elif CLASS_NAME not in bound_names(tree):
-            found = f"kernel {quoted(key)} defines no {CLASS_NAME}"
+            found = f"kernel {quoted(key)} defines no {CLASS_NAME}{_FAILS}"
             yield _spot(document, ("kernels", key), 0, found, f"name the module's class {CLASS_NAME}")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernel_evaluator.records.keys import KernelKey
 
-from leaderboard.checks import backend, fields, file, kernels
+from leaderboard.checks import backend, fields, file, kernels, precision
 from leaderboard.checks.document import MAX_FILE_BYTES, Check, Document, Spot
 from leaderboard.texts.json_positions import line_and_column
 
@@ -38,6 +38,7 @@ CHECKS = (
 
 WARNINGS = (
     Check("backend", backend.backend_known),
+    Check("reference", precision.reference_runs),
     Check("kernel-nul", kernels.kernel_nul),
     Check("kernel-syntax", kernels.kernel_syntax),
 )

@@ -145,7 +145,7 @@ def certify_command(
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
     limit_s: Annotated[float, typer.Option(help="Stop after so many seconds; run again to go on.")] = 1e9,
-    fresh: Annotated[bool, typer.Option(help="Leave out what the files say already.")] = False,
+    fresh: Annotated[bool, typer.Option(help="Try the chosen problems anew, whatever is known.")] = False,
 ) -> None:
     """Try answers that skip the work, and cheaper twins of the reference, against every problem.
 
@@ -153,14 +153,13 @@ def certify_command(
     Exit status: 0 all chosen problems are certified, 1 some are left.
     """
     from kernel_evaluator.machine.extras import require
+    from kernel_evaluator.problems.certificates import path_for
     from kernel_evaluator.problems.deciding import SHARPNESS
     from kernel_evaluator.records.rows import BOARD_PRECISIONS
 
     from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
 
     require("evaluate", "kbl certify")
-    from kernel_evaluator.proofs import certify
-
     where = chosen_device(device.value)
     if precision not in BOARD_PRECISIONS:
         raise _failed(ValueError(f"--precision must be {' or '.join(BOARD_PRECISIONS)}, got {precision!r}"))
@@ -170,7 +169,7 @@ def certify_command(
     except (EvaluationError, ValueError) as error:
         raise _failed(error) from error
     deadline = time.monotonic() + limit_s
-    left = _try_answers(problems, where, precision, out or certify.path_for(precision), deadline, fresh=fresh)
+    left = _try_answers(problems, where, precision, out or path_for(precision), deadline, fresh=fresh)
     if precision == "fp32":
         left += _try_twins(problems, where, twins or SHARPNESS, deadline, fresh=fresh)
     raise typer.Exit(1 if left else 0)
@@ -180,9 +179,11 @@ def _try_answers(
     problems: list[Problem], where: str, precision: str, path: Path, deadline: float, *, fresh: bool
 ) -> int:
     """Certify by null answers what is not certified yet; say how many are left."""
+    from kernel_evaluator.problems.certificates import read
     from kernel_evaluator.proofs import certify
 
-    entries = {} if fresh else certify.read(path)
+    chosen = {_key(p) for p in problems} if fresh else set()
+    entries = {key: facts for key, facts in read(path).items() if key not in chosen}
     limit_s = deadline - time.monotonic()
     for key, found in certify.certify(problems, where, precision, entries, limit_s):
         if where == "cuda" or not isinstance(found, str):  # what a CPU cannot run, a GPU may
@@ -203,8 +204,8 @@ def _try_twins(problems: list[Problem], where: str, path: Path, deadline: float,
     held = deciding.read(path)
     source = _source(where)
     known = held["problems"].setdefault(source["sizes"], {})
-    if fresh:
-        known.clear()
+    for problem in problems if fresh else ():
+        known.pop(_key(problem), None)
     for key, entry in sharpness.survey(problems, where, known, deadline - time.monotonic(), _TWINS_S[where]):
         known[key] = entry
         held["source"][source["sizes"]] = source

@@ -83,7 +83,7 @@ def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> in
     for mistake in packed.mistakes:
         say(f"{output}:{mistake.line}: {mistake.rule}: {mistake.message}; {mistake.mend}", err=True)
     for each in packed.warnings:
-        say(f"warning: {each.message}; it will fail to compile", err=True)
+        say(f"warning: {each.message}; {each.mend}", err=True)
     return 1 if packed.mistakes else 0
 
 

@@ -84,11 +84,10 @@ def _line(path: str, kind: str, mistake: Mistake, output: Format) -> Iterator[st
     if output is Format.GITHUB:
         message = f"{mistake.message}; {mistake.mend}"
         yield annotation(kind, message, file=path, line=mistake.line, col=mistake.column, title=mistake.rule)
-    elif kind == "error":
-        yield f"{place}: {mistake.rule}: {mistake.message}"
-        yield f"    mend: {mistake.mend}"
     else:
-        yield f"{place}: warning: {mistake.rule}: {mistake.message}; it will fail to compile"
+        said = "" if kind == "error" else "warning: "
+        yield f"{place}: {said}{mistake.rule}: {mistake.message}"
+        yield f"    mend: {mistake.mend}"
 
 
 def _unscored(problems: Sequence[str]) -> str:

@@ -24,8 +24,8 @@ SLOW_TRIALS = 2
 """So many trials a slow kernel has before it is timed; the first may compile."""
 
 NEAR = 10.0
-"""From one draw of usual inputs to the next, and from one order of additions to another, an error does not grow
-from the tolerance to so many times it."""
+"""An error does not grow from the tolerance to so many times it: from one draw of usual inputs to the next,
+nor where things are added up in another order."""
 
 
 def plain_trials(hearing: Hearing) -> None:

@@ -18,12 +18,11 @@ import torch
 
 from kernel_evaluator.numerics import compare
 from kernel_evaluator.numerics.allowances import widest
+from kernel_evaluator.problems.certificates import DOES_NOT_RUN
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.proofs.examination import MISFITS, Examination
 from kernel_evaluator.proofs.null_answers import NULL_ANSWERS, Scene
-from kernel_evaluator.records.places import PROBLEM_SET
 
-CERTIFICATES = PROBLEM_SET / "certificates.json"
 PLAIN_SEEDS = (101, 202, 303)
 CURES = {"upstream": "a tolerance relative to the output"}
 _SAMPLE = 1 << 20
@@ -207,7 +206,7 @@ def certify(
         try:
             yield key, Certification(problem, device, precision).certify()
         except (RuntimeError, NotImplementedError, ImportError, TypeError, ValueError) as error:
-            yield key, f"the reference does not run: {type(error).__name__}: {str(error)[:300]}"
+            yield key, f"{DOES_NOT_RUN}: {type(error).__name__}: {str(error)[:300]}"
         if device == "cuda":
             torch.cuda.empty_cache()
 
@@ -216,19 +215,6 @@ def entry(precision: str, found: Certificate | str) -> dict[str, Any]:
     """One problem's entry: what holds, and the precision for which it was found."""
     shown = found.to_json() if isinstance(found, Certificate) else {"ranked": False, "evidence": found}
     return {**shown, "precisions": {precision: shown}}
-
-
-def path_for(precision: str) -> Path:
-    """The file that says which problems are ranked in a precision."""
-    return CERTIFICATES if precision == "fp32" else CERTIFICATES.with_name(f"certificates-{precision}.json")
-
-
-def read(path: Path = CERTIFICATES) -> dict[str, Any]:
-    """Read the entries of a file of certificates; empty where there is none."""
-    if not path.exists():
-        return {}
-    problems: dict[str, Any] = json.loads(path.read_text("utf-8"))["problems"]
-    return problems
 
 
 def write(path: Path, source: Mapping[str, Any], problems: Mapping[str, Any]) -> None:

@@ -211,6 +211,16 @@ def test_a_backend_that_the_image_lacks_is_pointed_at_with_the_nearest_name(
     assert ([] if mend is None else [True]) == [each.mend.startswith(mend or "") for each in pointed]
 
 
+def test_a_kernel_whose_reference_does_not_run_in_its_precision_is_pointed_at(tmp_path: Path) -> None:
+    kernels = {f"level_3_problem_{at}_sample_0": next(iter(FINE["kernels"].values())) for at in (33, 34)}
+    for precision, count in (("bf16", 1), ("fp32", 0)):
+        metadata = {**FINE["metadata"], "precision": precision}
+        done = kbl_validate(write(tmp_path / "e.json", {"metadata": metadata, "kernels": kernels}))
+        said = "warning: reference: level_3_problem_33_sample_0 is of a problem whose reference does not run in bf16"
+        assert (0, count) == (done.returncode, done.stdout.count(said)), done.stdout
+        assert count == done.stdout.count("mend: leave it out")
+
+
 def test_json_output_is_one_document_that_a_program_can_read(tmp_path: Path) -> None:
     write(tmp_path / "a.json", {**FINE, "extra": 1})
     write(tmp_path / "b.json", FINE)

@@ -1,7 +1,7 @@
 """Of a large output a sample says what rounding allows: no exact kernel is wrong for what the sample missed."""
 
 import torch
-from evaluating import judge, jobs_of
+from evaluating import jobs_of, judge
 from kernel_evaluator.numerics import compare
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.rows import Status
@@ -49,6 +49,8 @@ def test_an_exact_kernel_is_right_where_a_large_reference_rounds_at_few_elements
     problem = Problem(level=1, problem_id=1, name="1_Rounds", source=SOURCE.format(**locals(), count=COUNT))
     wrong = f"y[{high}] += 0.1"
     kernels = [EXACT.format(low=low, then=then) for then in ("pass", wrong)]
-    rows = judge(jobs_of(*kernels, problem=problem), measure=False, trials=2, switched_off=("panel", "elsewhere"))
+    rows = judge(
+        jobs_of(*kernels, problem=problem), measure=False, trials=2, switched_off=("panel", "elsewhere")
+    )
     assert [rows[at].status for at in (0, 1)] == [Status.CORRECT, Status.MISMATCH]
     assert rows[1].evidence["counter_example"]["index"] == high

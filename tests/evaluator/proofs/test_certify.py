@@ -6,8 +6,9 @@ import pytest
 import torch
 from kernel_evaluator.labels import census
 from kernel_evaluator.numerics import compare
+from kernel_evaluator.problems.certificates import read
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
-from kernel_evaluator.proofs.certify import Certification, read
+from kernel_evaluator.proofs.certify import Certification
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
@@ -87,6 +88,9 @@ def test_the_command_continues_a_file_and_stops_when_its_time_is_up(tmp_path):
     first = path.read_bytes()
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert path.read_bytes() == first, "what is certified is not certified again"
+    anew = CliRunner().invoke(app, [*arguments[:-1], "1/20", "--fresh"])
+    assert anew.exit_code == 0 and "1_20" in anew.output and "2_80" not in anew.output
+    assert set(read(path)) == {"1_20", "2_80"}, "what is not chosen stays"
 
 
 def test_kernels_are_labelled_by_whose_work_took_the_time():
