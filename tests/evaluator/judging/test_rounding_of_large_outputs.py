@@ -6,7 +6,7 @@ from kernel_evaluator.numerics import compare
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.rows import Status
 
-COUNT = 6 << 20
+COUNT = 9 << 19
 
 SOURCE = """
 import torch
