@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
+from gpu import KBL, PROBLEMS  # noqa: E402
 from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
 from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
 from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
@@ -29,10 +30,7 @@ from tabulate import tabulate  # noqa: E402
 
 from leaderboard.files.store import write_atomically  # noqa: E402
 
-KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
-A_TENTH = ",".join(
-    f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(3, count + 1, 10)
-)
+A_TENTH = ",".join(PROBLEMS[2::10])
 _STAGE = re.compile(r"(level_(\d)_problem_\d+_sample_0) ([a-z]+)(?:,.*)? (\d+\.\d+) s(?:,|$)")
 _BATCH = re.compile(r"(?:reference|candidate), \d+ calls: (\d+\.\d+) ms by its clock")
 
@@ -70,7 +68,7 @@ def judge(device: str, only: str) -> str:
         environment = {**os.environ, "KERNELBENCH_LOG": "DEBUG"}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise SystemExit(f"error: kbl evaluate ended with {done.returncode}:\n{done.stdout[-2000:]}")
+        raise SystemExit(f"error: kbl evaluate ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stderr
 
 

@@ -12,7 +12,7 @@ from functools import cache
 
 from kernel_evaluator import scores
 from kernel_evaluator.records.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey
-from kernel_evaluator.records.rows import ResultFile, Row, Status
+from kernel_evaluator.records.rows import BOARD_PRECISIONS, ResultFile, Row, Status
 from kernel_evaluator.upstream.files import is_compiled
 
 from leaderboard.files.store import StoreError
@@ -108,7 +108,7 @@ def rank(
 def _order(board: Board) -> tuple[bool, bool, bool, bool, str]:
     """Boards on which something is ranked come first, those of KernelBench's own precision before others."""
     has_ranks = any(standing.rank is not None for standing in board.standings)
-    is_other = board.precision != "fp32"
+    is_other = board.precision != BOARD_PRECISIONS[0]
     return board.sizes != "full", not has_ranks, is_other, board.gpu != REFERENCE_GPU, board.name
 
 

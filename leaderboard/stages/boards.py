@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from kernel_evaluator.problems.certificates import CERTIFICATES
 from kernel_evaluator.problems.deciding import SHARPNESS, Deal, deal_of, read
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import BOARD_PRECISIONS
@@ -15,7 +16,6 @@ from leaderboard.files.submission import Submission, load
 from leaderboard.stages.aggregate import Certificates, aggregate
 from leaderboard.stages.standings import Board
 
-CERTIFICATES = PROBLEM_SET / "certificates.json"
 PLACES = PROBLEM_SET / "places.json"
 MOST_PLACES = 0.01
 """So much of an output may be replaced by zero, a constant or an earlier output on two draws alike."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from pathlib import Path
 
+from kernel_evaluator.problems.certificates import CERTIFICATES
 from kernel_evaluator.problems.deciding import SHARPNESS
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey
@@ -42,7 +43,7 @@ from leaderboard.render.stamp import present_evaluator
 from leaderboard.render.workers import spread, without_collection
 from leaderboard.resources import SCHEMAS
 from leaderboard.stages.aggregate import Certificates, rank, unranked_in
-from leaderboard.stages.boards import CERTIFICATES, read_certificates, read_deals, read_ranked
+from leaderboard.stages.boards import read_certificates, read_deals, read_ranked
 from leaderboard.stages.known import Known
 from leaderboard.stages.standings import Board
 

@@ -112,8 +112,8 @@ def test_a_kernel_that_only_rounds_otherwise_is_right_whenever_its_rounding_is_w
     steep = SOURCE.replace("rows = 16", "rows = 4096").replace("torch.relu(x)", "torch.sin(2000 * x)")
     problem = Problem(level=1, problem_id=1, name="1_Steep", source=steep)
     otherwise = RIGHT.replace("x.clamp(min=0)", "torch.sin(x * 44.72136 * 44.72136)")
-    rows = measured(jobs_of(*[otherwise] * 2, problem=problem))
-    assert [(row.status, row.failure) for row in rows.values()] == [("correct", None)] * 2
+    rows = measured(jobs_of(*[otherwise] * 3, problem=problem))
+    assert [(row.status, row.failure) for row in rows.values()] == [("correct", None)] * 3
 
 
 ROUNDING = """
