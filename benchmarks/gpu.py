@@ -90,6 +90,9 @@ def steps(work: Path) -> list[Step]:
         share = ("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}"))
         return script("redteam", "--device", "cuda", "--layers", "--overhead", *share, suffix=f"-{at}")
 
+    def generic(cheat: str) -> Step:
+        return script("generic", "--work", str(work / "generic"), "--cheat", cheat, suffix=f"-{cheat}")
+
     def certify(level: int) -> Step:
         arguments = ["--device", "cuda", "--level", str(level)]
         arguments += ["--out", str(work / f"certificates-{level}.json")]
@@ -106,6 +109,8 @@ def steps(work: Path) -> list[Step]:
         *in_parts("founders-triton"),
         *in_parts("founders-cuda"),
         evaluate("first-light"),
+        *map(generic, ("half", "earlier")),
+        script("places", "--sizes", "full", "--device", "cuda", "--out", str(work / "places.json")),
         Step(
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],

@@ -4,6 +4,7 @@
     python benchmarks/places.py --sizes full --only 3_48    where a problem is decided at full size alone
     python benchmarks/places.py --sizes full --device cuda
     python benchmarks/places.py --write                     the same, into KernelBench/places.json
+    python benchmarks/places.py --out FILE                  the same, into FILE, but for what it holds already
 
 An element is replaceable on a draw where zero, a constant or an earlier output is within its tolerance there.
 By chance a few always are; a kernel gains by it only where it knows which. So a place counts where it is
@@ -48,21 +49,42 @@ def main() -> None:
     parser.add_argument("--sizes", choices=["reduced", "full"], default="reduced")
     parser.add_argument("--only", nargs="*", default=sorted(read_deals()), help="problems, as 2_42")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    found = {}
-    for key in tqdm(chosen.only):
+    found = known(chosen.out) if chosen.out else {}
+    for key in tqdm([key for key in chosen.only if key not in found]):
         problem = ProblemSet().load(*map(int, key.split("_")))
-        seen = measured(problem if chosen.sizes == "full" else problem.reduced(read_sizes()), chosen.device)
+        try:
+            seen = measured(
+                problem if chosen.sizes == "full" else problem.reduced(read_sizes()), chosen.device
+            )
+        except torch.cuda.OutOfMemoryError as error:
+            tqdm.write(f"{key}: not measured: {error}")
+            continue
+        finally:
+            torch.cuda.empty_cache()
         if seen is not None:
             found[key] = {"sizes": chosen.sizes, "device": chosen.device, **seen}
+        if chosen.out:
+            write(chosen.out, found)
     print(f"{len(found)} problems are decided; replaceable by chance on one draw, and on two:")
     for key in sorted(found, key=lambda key: -found[key]["two_draws"])[:10]:
         print(f"  {key}: {found[key]['one_draw']:.2%}, {found[key]['two_draws']:.3%} ({found[key]['where']})")
     if chosen.write:
-        known = json.loads(PLACES.read_text("utf-8"))["problems"] if PLACES.is_file() else {}
-        problems = sorted((known | found).items(), key=lambda item: [*map(int, item[0].split("_"))])
-        lines = ",\n".join(f'  "{key}": {json.dumps(seen)}' for key, seen in problems)
-        store.write_atomically(PLACES, f'{{\n "problems": {{\n{lines}\n }}\n}}\n')
+        write(PLACES, known(PLACES) | found)
+
+
+def known(path: Path) -> dict[str, Any]:
+    """What a file says of each problem; nothing where there is none."""
+    problems: dict[str, Any] = json.loads(path.read_text("utf-8"))["problems"] if path.is_file() else {}
+    return problems
+
+
+def write(path: Path, found: dict[str, Any]) -> None:
+    """Write what was found, a line for each problem, in their order."""
+    problems = sorted(found.items(), key=lambda item: [*map(int, item[0].split("_"))])
+    lines = ",\n".join(f'  "{key}": {json.dumps(seen)}' for key, seen in problems)
+    store.write_atomically(path, f'{{\n "problems": {{\n{lines}\n }}\n}}\n')
 
 
 def measured(problem: Problem, device: str) -> dict[str, Any] | None:

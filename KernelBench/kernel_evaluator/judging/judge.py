@@ -270,7 +270,7 @@ def _verifier(hearing: Hearing, deck: Deck) -> timed_outputs.Verifier:
             deck.drop(facts["distribution"])
             return
         try:
-            trials.check_values(hearing, expected, found, facts["distribution"], facts)
+            trials.check_values(hearing, expected, found, facts)
         except Ruled as ruled:
             raise _WrongWhenTimed(ruled) from ruled
 

@@ -6,7 +6,7 @@ Compares what both sides give on the same inputs and raises Ruled where they dif
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Callable
 from itertools import chain, repeat
 from typing import Any
 
@@ -17,6 +17,7 @@ from kernel_evaluator.candidate.frames import Op, Reply
 from kernel_evaluator.candidate.processes import RunFailed
 from kernel_evaluator.judging.hearing import Hearing, Ruled
 from kernel_evaluator.numerics import compare
+from kernel_evaluator.numerics.allowances import Allowance, weigh
 from kernel_evaluator.records.rows import Status
 from kernel_evaluator.stand.stand import Stand
 
@@ -170,21 +171,18 @@ def trial(hearing: Hearing, distribution: str, seed: int) -> None:
     stand.scramble(side)
     side.deliver([0], [stand.outputs.slot(0)], hearing.left_s())
     stand.spare(side, hearing.left_s())
-    check_values(hearing, expected, stand.outputs.read(side), distribution, facts)
+    check_values(hearing, expected, stand.outputs.read(side), facts)
 
 
 def check_values(
-    hearing: Hearing,
-    expected: list[torch.Tensor],
-    found: list[torch.Tensor],
-    distribution: str,
-    facts: dict[str, Any],
+    hearing: Hearing, expected: list[torch.Tensor], found: list[torch.Tensor], facts: dict[str, Any]
 ) -> None:
     """Compare outputs; where the first tolerance fails, ask what rounding alone does before ruling.
 
     Where rounding alone moves the reference so far that nothing can be asked of a kernel, nothing is.
+    `facts` says by which distribution and seed the inputs were drawn.
     """
-    stand = hearing.stand
+    stand, distribution = hearing.stand, facts["distribution"]
     is_kept = False
     for at, given in enumerate(found):
         tolerance = stand.tolerance(expected[at], distribution)
@@ -193,7 +191,7 @@ def check_values(
             if not is_kept:
                 # To weigh rounding the reference runs again, and gives other outputs in their place.
                 expected, is_kept = [tensor.clone() for tensor in expected], True
-            weighed = _weighed(stand, expected[at], given, at, result, tolerance, facts)
+            weighed = weigh(expected[at], given, tolerance, _probe(stand, at, facts))
             if weighed is None:
                 continue
             result, tolerance = weighed
@@ -219,33 +217,16 @@ def check_values(
             raise Ruled(Status.MISMATCH, "WrongOutput", message, evidence)
 
 
-def _weighed(
-    stand: Stand,
-    expected: torch.Tensor,
-    found: torch.Tensor,
-    output: int,
-    result: compare.Comparison,
-    tolerance: compare.Tolerance,
-    facts: dict[str, Any],
-) -> tuple[compare.Comparison, compare.Tolerance] | None:
-    """What an output is by what rounding allows, asked as long as it is wrong, the dearest probe last.
+def _probe(stand: Stand, output: int, facts: dict[str, Any]) -> Callable[[int], tuple[Allowance, bool]]:
+    """What rounding allows an output, the dearest probe last: float64 near each element, again and again."""
+    probes = chain([(None, False), (facts["seed"], False)], repeat((facts["seed"], True)))
 
-    Of a large output a sample is looked at. So float64 is asked again near what is worst by then, until that
-    is an element that it was asked of: none is called wrong by what was found elsewhere.
-    """
-    looked_at: set[int] = set()
-    for seed, exact in chain([(None, False), (facts["seed"], False)], repeat((facts["seed"], True))):
-        if result.passes or result.index in looked_at:
-            break
-        if exact:
-            looked_at.add(result.index)
-        allowed = stand.rounding.allowances(facts["distribution"], seed, near=result.index, exact=exact)
-        allowance = allowed[output]
-        if allowance is None:
-            return None
-        tolerance = replace(tolerance, rounding=allowance)
-        result = compare.compare(expected, found, tolerance)
-    return result, tolerance
+    def probe(near: int) -> tuple[Allowance, bool]:
+        seed, exact = next(probes)
+        found = stand.rounding.allowances(facts["distribution"], seed, near=near, exact=exact)
+        return found[output], exact
+
+    return probe
 
 
 def _check_claims(stand: Stand, reply: Reply, facts: dict[str, Any]) -> None:

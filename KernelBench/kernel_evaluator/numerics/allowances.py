@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -53,3 +54,27 @@ def together(
         widest([one, other] if wide is None else [one, other, wide])
         for one, other, wide in zip(strict, nudged, exact, strict=True)
     ]
+
+
+def weigh(
+    expected: torch.Tensor,
+    found: torch.Tensor,
+    tolerance: compare.Tolerance,
+    probe: Callable[[int], tuple[Allowance, bool]],
+) -> tuple[compare.Comparison, compare.Tolerance] | None:
+    """Compare an output by its tolerance and, as long as it is wrong, by what rounding allows beside.
+
+    `probe` is asked near the flat index that is worst by then; it gives what is allowed, and whether that is
+    all that can be said of this element. So none is called wrong by what was found elsewhere. None where
+    nothing can be asked of a kernel.
+    """
+    result, settled = compare.compare(expected, found, tolerance), set[int]()
+    while not result.passes and result.index not in settled:
+        allowance, is_all = probe(result.index)
+        if allowance is None:
+            return None
+        if is_all:
+            settled.add(result.index)
+        tolerance = replace(tolerance, rounding=allowance)
+        result = compare.compare(expected, found, tolerance)
+    return result, tolerance

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kernel_evaluator.numerics import compare
-from kernel_evaluator.numerics.allowances import widest
+from kernel_evaluator.numerics.allowances import Allowance, weigh, widest
 from kernel_evaluator.problems.certificates import DOES_NOT_RUN
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.proofs.examination import MISFITS, Examination
@@ -147,22 +147,19 @@ def _worst(
     found: list[torch.Tensor],
     output: int,
 ) -> float:
-    """The largest error of an output as a share of the tolerance, as it is judged.
-
-    Rounding is asked near what is worst, until it was asked of that. 0 where nothing can be asked.
-    """
-    expected, given = drawn[-1][output], found[output]
-    tolerance, looked_at = exam.tolerances(*drawn)[output], set[int]()
-    if compare.has_non_finite(expected):
+    """The largest error of an output as a share of the tolerance, as judged. 0 where nothing can be asked."""
+    distribution, _, _, expected = drawn
+    if compare.has_non_finite(expected[output]):
         return 0.0
-    while tolerance is not None:
-        result = compare.compare(expected, given, tolerance)
-        if result.passes or result.index in looked_at:
-            return result.worst
-        looked_at.add(result.index)
-        near = exam.tolerances(*drawn, near=result.index)[output]
-        tolerance = near and replace(near, rounding=widest([tolerance.rounding, near.rounding]))
-    return 0.0
+    known: list[Allowance] = []
+
+    def probe(near: int) -> tuple[Allowance, bool]:
+        known.append(exam.rounding(*drawn, near)[output])
+        return widest(known), True
+
+    tolerance = exam.tolerance(distribution, expected[output])
+    weighed = weigh(expected[output], found[output], tolerance, probe)
+    return weighed[0].worst if weighed else 0.0
 
 
 def _scene(

@@ -71,36 +71,35 @@ class Examination:
         except MISFITS:
             return None
 
+    def tolerance(self, distribution: str, expected: torch.Tensor) -> compare.Tolerance:
+        """The tolerance of an output without rounding."""
+        base = compare.TOLERANCES[self.precision]
+        if distribution == "plain":
+            return compare.Tolerance(absolute=base, relative=base)
+        return compare.relative_tolerance(expected, base)
+
     def tolerances(
+        self, distribution: str, seed: int, inputs: list[Any], expected: list[torch.Tensor]
+    ) -> list[compare.Tolerance | None]:
+        """The tolerance of each output, with what rounding does; None where anything is right."""
+        rounding = self.rounding(distribution, seed, inputs, expected)
+        return [
+            None if allowed is None else replace(self.tolerance(distribution, right), rounding=allowed)
+            for right, allowed in zip(expected, rounding, strict=True)
+        ]
+
+    def rounding(
         self,
         distribution: str,
         seed: int,
         inputs: list[Any],
         expected: list[torch.Tensor],
         near: int | None = None,
-    ) -> list[compare.Tolerance | None]:
-        """The tolerance of each output, with what rounding does: as the stand measures it, on a sample.
-
-        And `near` a flat index, where one is given. None where rounding does so much that anything is right.
-        """
-        base = compare.TOLERANCES[self.precision]
-        found: list[compare.Tolerance | None] = []
-        rounding = self._rounding(distribution, seed, inputs, expected, near)
-        for right, allowed in zip(expected, rounding, strict=True):
-            tolerance = compare.relative_tolerance(right, base)
-            if distribution == "plain":
-                tolerance = compare.Tolerance(absolute=base, relative=base)
-            found.append(None if allowed is None else replace(tolerance, rounding=allowed))
-        return found
-
-    def _rounding(
-        self,
-        distribution: str,
-        seed: int,
-        inputs: list[Any],
-        expected: list[torch.Tensor],
-        near: int | None,
     ) -> list[Allowance]:
+        """What rounding allows each output: as the stand measures it, on a sample, and `near` a flat index.
+
+        None where it does so much that anything is right.
+        """
         sampled = _sampled(expected, near)
 
         def moved(given: list[torch.Tensor]) -> list[Allowance]:
