@@ -38,9 +38,6 @@ from leaderboard.files.store import write_atomically  # noqa: E402
 
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
 PROBLEMS = [f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(1, count + 1)]
-PARTS = 8
-"""An entry is judged in so many parts, so that several GPUs share it; what is recorded already stands."""
-
 REDTEAM_PARTS = 4
 
 STOP_S = 15.0
@@ -66,8 +63,8 @@ class Taken:
     exit_status: int
 
 
-def steps(work: Path) -> list[Step]:
-    """What there is to do, the most telling first."""
+def steps(work: Path, parts: int) -> list[Step]:
+    """What there is to do, the most telling first; large entries in so many parts."""
     gpu = gpu_model(next(iter(visible_devices().values()), ""))
 
     def evaluate(entry: str, folder: str = "evaluations", *options: str, data: str = "data") -> Step:
@@ -77,7 +74,7 @@ def steps(work: Path) -> list[Step]:
         return Step(name=name, command=[*KBL, "evaluate", path, *arguments])
 
     def in_parts(entry: str) -> list[Step]:
-        return [evaluate(entry, f"part-{at}", "--only", ",".join(PROBLEMS[at::PARTS])) for at in range(PARTS)]
+        return [evaluate(entry, f"part-{at}", "--only", ",".join(PROBLEMS[at::parts])) for at in range(parts)]
 
     def audit(entry: str) -> Step:
         result, found = f"data/results/{gpu}/{entry}.json", str(work / f"audit-{entry}.json")
@@ -100,17 +97,17 @@ def steps(work: Path) -> list[Step]:
         return Step(name=f"certify-{level}", command=[*KBL, "certify", *arguments])
 
     return [
-        *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
-        script("stages", "--out", str(work / "stages.json")),
-        *_certify_again(work),
         *in_parts("pytorch-eager"),
+        *in_parts("founders-triton"),
         *in_parts("pytorch-eager-bf16"),
         *in_parts("founders-triton-bf16"),
-        *in_parts("founders-triton"),
+        *_certify_again(work),
+        script("places", "--sizes", "full", "--device", "cuda", "--out", str(work / "places.json")),
+        *map(generic, ("half", "earlier")),
+        *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
         *in_parts("founders-cuda"),
         evaluate("first-light"),
-        *map(generic, ("half", "earlier")),
-        script("places", "--sizes", "full", "--device", "cuda", "--out", str(work / "places.json")),
+        script("stages", "--out", str(work / "stages.json")),
         Step(
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
@@ -155,7 +152,9 @@ def main() -> int:
     options.work.mkdir(parents=True, exist_ok=True)
     record = Record(options.work / "steps.jsonl")
     wanted = [
-        step for step in steps(options.work) if not options.only or step.name in options.only.split(",")
+        step
+        for step in steps(options.work, options.parts)
+        if not options.only or step.name in options.only.split(",")
     ]
     left = [step for step in wanted if step.name not in record.done()]
     gpus = options.gpus.split(",")
@@ -254,6 +253,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu")
     parser.add_argument("--limit-s", type=float, default=1e9)
     parser.add_argument("--gpus", default="0", help="indices separated by commas")
+    parser.add_argument(
+        "--parts", type=int, default=8, help="into so many an entry is split, for several GPUs"
+    )
     parser.add_argument("--only", default="", help="names of steps separated by commas")
     return parser.parse_args()
 
