@@ -150,14 +150,14 @@ def main() -> int:
     """Do what is left; exit 1 where a step failed or time ran out."""
     options = _options()
     options.work.mkdir(parents=True, exist_ok=True)
+    gpus = options.gpus.split(",")
     record = Record(options.work / "steps.jsonl")
     wanted = [
         step
-        for step in steps(options.work, options.parts)
+        for step in steps(options.work, options.parts or (8 if len(gpus) > 1 else 1))
         if not options.only or step.name in options.only.split(",")
     ]
     left = [step for step in wanted if step.name not in record.done()]
-    gpus = options.gpus.split(",")
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // len(gpus)
     deadline = time.monotonic() + options.limit_s

@@ -50,6 +50,14 @@ torch::Tensor product(torch::Tensor a, torch::Tensor b) {
 }
 """
 
+LEFT_OUT_BY_TORCH = (
+    "__CUDA_NO_HALF_OPERATORS__",
+    "__CUDA_NO_HALF_CONVERSIONS__",
+    "__CUDA_NO_HALF2_OPERATORS__",
+    "__CUDA_NO_BFLOAT16_CONVERSIONS__",
+)
+"""torch builds extensions without these operators, and MathDx's headers use them."""
+
 root = os.environ.get("MATHDX_ROOT", "/opt/mathdx")
 extension = load_inline(
     name="worked_product_mathdx",
@@ -57,7 +65,7 @@ extension = load_inline(
     cuda_sources=CUDA_SOURCE,
     functions=["product"],
     extra_include_paths=[f"{root}/include", f"{root}/external/cutlass/include"],
-    extra_cuda_cflags=["--expt-relaxed-constexpr"],
+    extra_cuda_cflags=["--expt-relaxed-constexpr", *(f"-U{name}" for name in LEFT_OUT_BY_TORCH)],
 )
 
 

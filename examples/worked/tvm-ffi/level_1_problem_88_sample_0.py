@@ -1,4 +1,4 @@
-"""GELU by the tanh approximation in CUDA, compiled and bound by tvm-ffi. Compiled for an H100; not yet run.
+"""GELU by the tanh approximation in CUDA, compiled and bound by tvm-ffi. Judged correct on an H100.
 
 x / 2 * (1 + tanh(u)) equals x * sigmoid(2 u), which needs one exponential and no tanh.
 """
