@@ -105,11 +105,14 @@ def rank(
     return tuple(sorted(made, key=_order))
 
 
-def _order(board: Board) -> tuple[bool, bool, bool, bool, str]:
-    """Boards on which something is ranked come first, those of KernelBench's own precision before others."""
-    has_ranks = any(standing.rank is not None for standing in board.standings)
+def _order(board: Board) -> tuple[bool, bool, bool, int, bool, str]:
+    """Boards on which something is ranked come first, those of KernelBench's own precision before others.
+
+    The site opens with the first, and its problems and comparisons are the first's: of two, the fuller one.
+    """
+    ranked = sum(standing.rank is not None for standing in board.standings)
     is_other = board.precision != BOARD_PRECISIONS[0]
-    return board.sizes != "full", not has_ranks, is_other, board.gpu != REFERENCE_GPU, board.name
+    return board.sizes != "full", not ranked, is_other, -ranked, board.gpu != REFERENCE_GPU, board.name
 
 
 def _board(name: str, scored: Sequence[Scored], certificates: Certificates, known: Known) -> Board:

@@ -286,6 +286,15 @@ def test_boards_with_ranks_come_first_and_fp32_before_other_precisions():
     assert [board.name for board in boards] == ["H200", "H100-bf16", "H100"]
 
 
+def test_of_two_boards_of_a_precision_the_fuller_comes_first():
+    kernels = {key(1, 1): "# speedup 2.0\n"}
+    files = [result("a", kernels, gpu=gpu) for gpu in ("H100", "H200")]
+    sent = {name: submission(name, kernels) for name in ("a", "b")}
+    assert [board.name for board in aggregate(files, sent, NONE)] == ["H100", "H200"]
+    files.append(result("b", kernels, gpu="H200"))
+    assert [board.name for board in aggregate(files, sent, NONE)] == ["H200", "H100"]
+
+
 def test_only_certificates_that_take_the_rank_away_are_read(tmp_path):
     path = tmp_path / "certificates.json"
     facts = {"1_23": {"evidence": "zeros", "ranked": False}, "1_1": {"evidence": "none", "ranked": True}}
