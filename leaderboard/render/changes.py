@@ -23,6 +23,7 @@ def site_stamp(site: Site) -> str:
             (view.name, view.title, view.measured_with, sorted(view.board.unranked_problems))
             for view in site.boards
         ],
+        [sorted(view.board.references) for view in site.boards],
         data.published,
         [(problem, item.sha256) for problem, item in site.problems.items()],
     )
