@@ -20,10 +20,15 @@ def site_stamp(site: Site) -> str:
         data.config.repository,
         data.present,
         [
-            (view.name, view.title, view.measured_with, sorted(view.board.unranked_problems))
+            (
+                view.name,
+                view.title,
+                view.measured_with,
+                sorted(view.board.unranked_problems),
+                sorted(view.board.references),
+            )
             for view in site.boards
         ],
-        [sorted(view.board.references) for view in site.boards],
         data.published,
         [(problem, item.sha256) for problem, item in site.problems.items()],
     )
