@@ -55,7 +55,9 @@ PARTS = (
     Part(name="Triton, Gluon", pin="triton==3.7.1", backends=("triton", "gluon")),
     Part(name="Helion", pin="helion==1.5.1", backends=("helion",)),
     Part(name="cuTile", pin="cuda-tile==1.7.0", backends=("cutile",)),
-    Part(name="tileiras", pin="nvidia-cuda-tileiras==13.5.37", backends=("cutile",)),
+    Part(name="tileiras", pin="nvidia-cuda-tileiras==13.4.92", backends=("cutile",)),
+    Part(name="ptxas for tileiras", pin="nvidia-cuda-nvcc==13.4.92", backends=("cutile",)),
+    Part(name="NVVM for tileiras", pin="nvidia-nvvm==13.4.92", backends=("cutile",)),
     Part(name="CuTe DSL", pin="nvidia-cutlass-dsl[cu13]==4.8.1", backends=("cute",)),
     Part(name="TileLang", pin="tilelang==0.1.15", backends=("tilelang",)),
     Part(
@@ -80,7 +82,8 @@ PARTS = (
     Part(name="einops", pin="einops==0.8.2"),
     Part(name="transformers", pin="transformers==5.23.0"),
 )
-"""What pip brings, most of it what kernels are written in. tilelang needs a tvm-ffi below 0.1.13."""
+"""What pip brings, most of it what kernels are written in. tilelang needs a tvm-ffi below 0.1.13. cuTile takes
+tileiras below 13.5, and finds it only beside ptxas and NVVM of the same version, which tileiras asks for in any."""
 
 CHECKOUTS = (
     Checkout(
