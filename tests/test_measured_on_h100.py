@@ -60,11 +60,12 @@ def test_the_recorded_copies_are_what_the_decision_record_says():
             231,
             {"level_3_problem_38_sample_0": 0.96, "level_3_problem_42_sample_0": 0.83},
         ),
+        ("results/H100-bf16/pytorch-eager-bf16.json", 248, 238, {}),
     ):
         copies = read_result(ROOT / "data" / path).rows
         speedups = {str(row.key): row.speedup for row in copies if row.is_correct}
         off = {key: round(speedup, 2) for key, speedup in speedups.items() if abs(speedup - 1) > 0.03}
-        assert (len(copies), len(speedups), off) == (250, correct, far)
+        assert (len(speedups), off) == (correct, far)
         assert sum(abs(speedup - 1) <= 0.01 for speedup in speedups.values()) == near
 
 
