@@ -2,11 +2,12 @@
 
     python benchmarks/image.py --write
 
-Needs root, Debian's `mmdebstrap` and `buildah`, and 20 GB of disk. The last commit is built, by the
-`Containerfile` as it lies there. Only arguments differ: the base, Debian's compiler, and a lock of the same
-parts for Debian's Python and whatever torch pip offers. With the CPU build of torch (PIP_EXTRA_INDEX_URL or
-PIP_FIND_LINKS say where it is) the libraries are left out that torch's CUDA build brings. What runs in the
-image has no network. Writes results/image-cpu.json.
+Needs root, Debian's `mmdebstrap` and `buildah`, and 20 GB of disk; BUILDAH_ISOLATION=chroot where runc and
+crun may not start a container. The last commit is built, by the `Containerfile` as it lies there. Only
+arguments differ: the base, Debian's compiler, and a lock of the same parts for Debian's Python and whatever
+torch pip offers. With the CPU build of torch (PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS say where it is) the
+libraries are left out that torch's CUDA build brings. What runs in the image has no network. Writes
+results/image-cpu.json.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ PARTS = (
     Part(name="Helion", pin="helion==1.5.1", backends=("helion",)),
     Part(name="cuTile", pin="cuda-tile==1.7.0", backends=("cutile",)),
     Part(name="tileiras", pin="nvidia-cuda-tileiras==13.4.92", backends=("cutile",)),
-    Part(name="ptxas for tileiras", pin="nvidia-cuda-nvcc==13.4.92", backends=("cutile",)),
-    Part(name="NVVM for tileiras", pin="nvidia-nvvm==13.4.92", backends=("cutile",)),
+    Part(name="ptxas", pin="nvidia-cuda-nvcc==13.4.92", backends=("cutile",)),
+    Part(name="NVVM", pin="nvidia-nvvm==13.4.92", backends=("cutile",)),
     Part(name="CuTe DSL", pin="nvidia-cutlass-dsl[cu13]==4.8.1", backends=("cute",)),
     Part(name="TileLang", pin="tilelang==0.1.15", backends=("tilelang",)),
     Part(
