@@ -82,8 +82,9 @@ PARTS = (
     Part(name="einops", pin="einops==0.8.2"),
     Part(name="transformers", pin="transformers==5.23.0"),
 )
-"""What pip brings, most of it what kernels are written in. tilelang needs a tvm-ffi below 0.1.13. cuTile takes
-tileiras below 13.5, and finds it only beside ptxas and NVVM of the same version, which tileiras asks for in any."""
+"""What pip brings, most of it what kernels are written in. tilelang needs a tvm-ffi below 0.1.13. cuTile
+needs a tileiras below 13.5, and finds it only beside ptxas and NVVM of its version; tileiras takes any.
+"""
 
 CHECKOUTS = (
     Checkout(
