@@ -21,6 +21,7 @@ from kernel_evaluator.candidate import memory
 from kernel_evaluator.candidate.frames import Op
 from kernel_evaluator.candidate.processes import RunFailed, RunnerProcess, Zygote
 from kernel_evaluator.judging.judge import judge
+from kernel_evaluator.labels.sources import COMPILER
 from kernel_evaluator.problems.jobs import STANDING_BY, Job, Settings, unmeasured_row
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.rows import Failure, Row, Status
@@ -36,7 +37,6 @@ RETIRE_AT_ONCE_GB = 20.0
 REFERENCE_PROBLEMS = 20
 """The references' process is replaced after so many problems: as it ages it launches 1 to 2 % more slowly."""
 
-COMPILING = "torch.compile"
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +58,7 @@ class Needs:
     @classmethod
     def of(cls, source: str, cache: Path | None) -> Needs:
         """What a kernel needs, judged by its source."""
-        return cls(cache=cache, compiler=COMPILING in source)
+        return cls(cache=cache, compiler=COMPILER in source)
 
 
 class Standby:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -26,6 +27,7 @@ from kernel_evaluator.building.limits import BuildLimits, Waiting
 from kernel_evaluator.building.server import LEAN, BuildServer, Running
 from kernel_evaluator.building.store import MAX_EXTENSIONS, ForeignFile, Store
 from kernel_evaluator.building.toolchain import local_arch, toolchain_sha256
+from kernel_evaluator.building.triton_ahead import FOLDER as TRITON
 from kernel_evaluator.labels.sources import SourceFacts, recognise
 from kernel_evaluator.machine import main_memory, processors
 from kernel_evaluator.problems.jobs import Job
@@ -82,6 +84,7 @@ class Builder:
         cache_root: Path | None = None,
         workers: int | None = None,
         arch: str | None = None,
+        precision: str = "fp32",
         timeout_s: float = 600.0,
         memory_gb: float = 16.0,
         written_gb: float = 4.0,
@@ -90,10 +93,14 @@ class Builder:
         """Set up the pool.
 
         `arch` is a value for TORCH_CUDA_ARCH_LIST such as `9.0a`; by default that of this machine's first
-        GPU, empty where there is none. `timeout_s`, `memory_gb` and `written_gb` limit one build, all its
-        processes together; on a small machine `memory_gb` is less.
+        GPU, empty where there is none. `precision` is that of the inputs, for which Triton compiles.
+        `timeout_s`, `memory_gb` and `written_gb` limit one build, all its processes together; on a small
+        machine `memory_gb` is less.
         """
         self.arch = local_arch() if arch is None else arch
+        self._precision = precision
+        numbers = re.search(r"(\d+)\.(\d+)", self.arch)  # none in a name such as Hopper
+        self._capability = [int(number) for number in numbers.groups()] if numbers else None
         self.workers = workers or max(1, round(processors.available() * _WORKERS_PER_CORE))
         self._limits = BuildLimits(
             timeout_s=timeout_s,
@@ -132,13 +139,14 @@ class Builder:
             return self._submitted[name]
 
     def _name(self, job: Job, facts: SourceFacts) -> str:
-        """Name the job's folder in the cache; what is built late may hang on the problem's sizes too."""
-        parts = [job.kernel_sha256, self._toolchain, *([job.problem.sha256] if facts.builds_late else [])]
+        """Name the job's folder in the cache; what is built by a call may hang on its inputs too."""
+        parts = [job.kernel_sha256, self._toolchain]
+        parts += [job.problem.sha256, self._precision] if self._is_called(facts) else []
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     def _start(self, job: Job, facts: SourceFacts, name: str) -> Future[Built]:
         future: Future[Built] = Future()
-        if not facts.needs_build:
+        if not (facts.needs_build or self._is_called(facts)):
             future.set_result(Built(status=BuildStatus.NOT_NEEDED))
             return future
         known = self._store.read(name)
@@ -155,7 +163,7 @@ class Builder:
         try:
             with self._store.workspace(uid) as work:
                 run = self._run(job, facts, work, uid)
-                return self._conclude(run, name, work, uid)
+                return self._conclude(run, facts, name, work, uid)
         finally:
             if uid is not None:
                 sandbox.kill_all([], uid)
@@ -163,7 +171,6 @@ class Builder:
                 self._slots.append(slot)
 
     def _run(self, job: Job, facts: SourceFacts, work: Path, uid: int | None) -> _Run:
-        numbers = re.search(r"(\d+)\.(\d+)", self.arch)  # none in a name such as Hopper
         request = {
             "work": str(work),
             "uid": uid or os.getuid(),
@@ -172,11 +179,13 @@ class Builder:
             "readable": [str(path) for path in _readable()],
             "environment": _environment(),
             "arch": self.arch,
-            "capability": [int(number) for number in numbers.groups()] if numbers else None,
+            "capability": self._capability,
             "slim_headers": self._slim_headers,
-            "builds_late": facts.builds_late,
+            "has_triton": self._has_triton(facts),
+            "is_called": self._is_called(facts),
             "source": job.source,
-            "problem": job.problem.sized_source if facts.builds_late else "",
+            "problem": job.problem.sized_source,
+            "precision": self._precision,
         }
         with tempfile.TemporaryFile(dir=work.parent) as log:
             return self._wait(self._server.start(request, log), log, work, uid)
@@ -203,7 +212,7 @@ class Builder:
             seconds=time.monotonic() - started,
         )
 
-    def _conclude(self, run: _Run, name: str, work: Path, uid: int | None) -> Built:
+    def _conclude(self, run: _Run, facts: SourceFacts, name: str, work: Path, uid: int | None) -> Built:
         """Turn a run into its outcome; what could end otherwise another time is not kept."""
         spent = Built(
             status=BuildStatus.UNKNOWN,
@@ -212,7 +221,8 @@ class Builder:
             seconds=run.seconds,
         )
         if run.stopped:
-            status = BuildStatus.UNKNOWN if self._closing.is_set() else BuildStatus.FAILED
+            is_fault = facts.needs_build and not self._closing.is_set()
+            status = BuildStatus.FAILED if is_fault else BuildStatus.UNKNOWN
             return replace(spent, status=status, message=run.stopped)
         outcome = _read_outcome(work / OUTCOME)
         if outcome is None:
@@ -226,19 +236,27 @@ class Builder:
         is_killed = bool(outcome.get("compile_error") and _KILLED.search(log))
         if outcome.get("compile_error") and not is_killed:
             built = replace(built, status=BuildStatus.FAILED, message="the extension does not compile")
-        elif not is_killed and (not error or any((work / COLLECTED).glob("*/*.so"))):
+        elif not is_killed and (not error or any(_finished(work))):
             built = replace(built, status=BuildStatus.BUILT)
         else:
             return replace(built, message=_BUILT_LATER[is_killed])
         try:
             summary = {**asdict(built), "cache": None}
-            folder = self._store.publish(name, work / COLLECTED, uid or os.getuid(), summary)
+            folder = self._store.publish(name, work, uid or os.getuid(), summary)
         except ForeignFile as foreign:
             return replace(built, status=BuildStatus.FAILED, message=str(foreign))
         except OSError as error:
             message = f"what was built could not be kept: {error.strerror}"
             return replace(built, status=BuildStatus.UNKNOWN, message=message)
         return replace(built, cache=folder)
+
+    def _has_triton(self, facts: SourceFacts) -> bool:
+        """Whether Triton's kernels can be compiled ahead, for a GPU that is known."""
+        return facts.has_triton and self._capability is not None
+
+    def _is_called(self, facts: SourceFacts) -> bool:
+        """Whether the model is made and called, for what is built by that."""
+        return facts.builds_late or self._has_triton(facts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,6 +322,12 @@ def _read_outcome(path: Path) -> dict[str, Any] | None:
 def _from_summary(summary: dict[str, Any], folder: Path) -> Built:
     known = {name: summary[name] for name in ("log", "message", "seconds") if name in summary}
     return Built(**known, status=BuildStatus(summary["status"]), cache=folder, reused=True)
+
+
+def _finished(work: Path) -> Iterator[Path]:
+    """What a build has finished, whatever became of the rest."""
+    yield from (work / COLLECTED).glob("*/*.so")
+    yield from (work / TRITON).glob("*/*.cubin")
 
 
 def _tail(log: IO[bytes]) -> str:

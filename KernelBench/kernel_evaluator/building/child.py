@@ -36,6 +36,9 @@ _BROKEN = 70
 _NICENESS = 19
 _ERROR_CHARACTERS = 64 * 1024
 
+_TRITON_S = 60.0
+"""So long Triton may compile ahead: what is left is compiled where the kernel runs."""
+
 
 def main() -> NoReturn:
     """Serve requests on the socket that is standard input, until it closes; arguments are processor cores."""
@@ -147,22 +150,51 @@ def _confined(request: dict[str, Any]) -> int:
 
 
 def _build(request: dict[str, Any], work: Path) -> dict[str, Any]:
-    """Execute the kernel's source, and where it builds late also make and call its model, on no data."""
+    """Execute the kernel's source, and where it builds later also make and call its model, on no data."""
+    from kernel_evaluator.building import no_data, triton_ahead
+    from kernel_evaluator.problems.inputs import PRECISIONS
+
     if request["capability"]:
-        _pretend_gpu(tuple(request["capability"]))
+        no_data.pretend_gpu(tuple(request["capability"]))
     settings = BuildSettings(
         collect=work / COLLECTED, arch=request["arch"], slim_headers=request["slim_headers"]
     )
     headers = install(None, work / SCRATCH, settings)
+    problems = [request["problem"]] if request["is_called"] else []
     try:
+        if request["has_triton"]:
+            problems += _other_problems(request["problem"])
+            triton_ahead.compile_instead_of_launching(
+                work / triton_ahead.FOLDER, tuple(request["capability"])
+            )
+            _end_after(_TRITON_S)
         module = _execute(request["source"], Path.cwd() / "kernel_0.py")
-        if request["builds_late"]:
-            _call_on_no_data(module, request["problem"])
+        for problem in problems:
+            no_data.call(module.ModelNew, problem, PRECISIONS[request["precision"]])
     except BaseException as error:  # noqa: BLE001 (whatever the kernel raises, exits included, is its outcome)
         compile_error = is_compile_error(error)
         text = str(error) if compile_error else traceback.format_exc()
         return {"error": text[-_ERROR_CHARACTERS:], "compile_error": compile_error, "headers": headers}
     return {"error": "", "compile_error": False, "headers": headers}
+
+
+def _end_after(seconds: float) -> None:
+    """Have what this process does end by an error after so long."""
+
+    def end(*_: object) -> NoReturn:
+        raise TimeoutError(f"not done within {seconds:.0f} s")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _other_problems(source: str) -> list[str]:
+    """The problem at sizes like those that a correct kernel is tried at as well."""
+    from kernel_evaluator.problems.other_shapes import other_shapes
+    from kernel_evaluator.problems.problem_set import Problem
+
+    problem = Problem(level=1, problem_id=1, name="", source=source)
+    return [other.sized_source for _, other in other_shapes(problem)]
 
 
 def _execute(source: str, path: Path) -> ModuleType:
@@ -174,31 +206,6 @@ def _execute(source: str, path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _call_on_no_data(module: ModuleType, problem_source: str) -> None:
-    """Make the model and call it with tensors that have a shape and no memory, so that it builds."""
-    import torch
-
-    problem: dict[str, Any] = {}
-    exec(problem_source, problem)  # noqa: S102 (the problem set's own source)
-    with torch.device("meta"), torch.no_grad():
-        model = module.ModelNew(*problem["get_init_inputs"]())
-        model(*problem["get_inputs"]())
-
-
-def _pretend_gpu(capability: tuple[int, ...]) -> None:
-    """Answer the questions that sources ask before they build; there is no GPU behind them."""
-    import torch
-
-    answers = {
-        "is_available": True,
-        "device_count": 1,
-        "current_device": 0,
-        "get_device_capability": capability,
-    }
-    for name, answer in answers.items():
-        setattr(torch.cuda, name, lambda *_args, _answer=answer, **_kwargs: _answer)
 
 
 if __name__ == "__main__":

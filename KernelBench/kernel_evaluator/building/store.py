@@ -1,7 +1,8 @@
 """The build cache on disk: one folder a kernel source and toolchain, written by the trusted side alone.
 
 A folder holds `<key>/<name>.so` for every extension that the kernel builds, `<key>/error.txt` for one that
-the compiler refused, and `build.json` with how the build ended. It appears whole, by one rename, read-only.
+the compiler refused, `triton/<key>` for each of Triton's, and `build.json` with how the build ended. It
+appears whole, by one rename, read-only.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from kernel_evaluator import secret_draws
+from kernel_evaluator.building.child import COLLECTED
 from kernel_evaluator.building.extensions import ERROR_FILE, MAX_ERROR_BYTES
+from kernel_evaluator.building.triton_ahead import FOLDER as TRITON
 
 MAX_LIBRARY_BYTES = 256 << 20
-MAX_EXTENSIONS = 32
+MAX_EXTENSIONS, MAX_TRITON = 32, 256
+TRITON_FILE = r"[A-Z2-7]{52}/[A-Za-z0-9_.\-]{1,255}\.(?:json|cubin|ptx|llir|ttgir|ttir|source|so)"
+"""What Triton keeps of a kernel: each in a folder that is named by what went into it."""
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _LIBRARY = re.compile(r"[A-Za-z0-9_.\-]{1,200}\.so")
+_TRITON_KEY, _TRITON_FILE = re.compile(TRITON_FILE.partition("/")[0]), re.compile(TRITON_FILE)
 _SUMMARY = "build.json"
 _CHUNK_BYTES = 1 << 20
 
@@ -74,13 +80,14 @@ class Store:
                 os.chown(folder, uid, uid)
             yield folder
 
-    def publish(self, name: str, collected: Path, uid: int, summary: Mapping[str, Any]) -> Path:
-        """Copy what a build left in `collected` and show it under its name; the first to come stays.
+    def publish(self, name: str, work: Path, uid: int, summary: Mapping[str, Any]) -> Path:
+        """Copy what a build left in its folder of work and show it under its name; the first to come stays.
 
         Raises ForeignFile where something there is not a plain file owned by `uid`.
         """
         with self._folder_of_work() as staging:
-            _copy_extensions(collected, staging, uid)
+            _copy_extensions(work / COLLECTED, staging, uid)
+            _copy_triton(work / TRITON, staging / TRITON, uid)
             (staging / _SUMMARY).write_text(json.dumps(summary, indent=1), "utf-8")
             _make_read_only(staging)
             with contextlib.suppress(OSError):  # another build of the same source came first
@@ -120,20 +127,34 @@ def _remove(path: Path) -> None:
 
 
 def _copy_extensions(collected: Path, staging: Path, uid: int) -> None:
-    if not collected.is_dir() or collected.is_symlink():
-        return
-    folders = sorted(os.scandir(collected), key=lambda entry: entry.name)
-    if len(folders) > MAX_EXTENSIONS:
-        raise ForeignFile(f"a kernel may build {MAX_EXTENSIONS} extensions, found {len(folders)}")
-    for folder in folders:
-        if not _KEY.fullmatch(folder.name) or not folder.is_dir(follow_symlinks=False):
-            raise ForeignFile(f"the build left {folder.name!r} among its extensions")
+    for folder in _folders(collected, _KEY, MAX_EXTENSIONS, "extensions"):
         (staging / folder.name).mkdir()
-        for entry in os.scandir(folder.path):
+        for entry in os.scandir(folder):
             cap = MAX_ERROR_BYTES if entry.name == ERROR_FILE else MAX_LIBRARY_BYTES
             if entry.name != ERROR_FILE and not _LIBRARY.fullmatch(entry.name):
                 raise ForeignFile(f"the build left {entry.name!r} among its extensions")
             _copy_plain(Path(entry.path), staging / folder.name / entry.name, uid, cap)
+
+
+def _copy_triton(compiled: Path, target: Path, uid: int) -> None:
+    for folder in _folders(compiled, _TRITON_KEY, MAX_TRITON, "Triton's kernels"):
+        (target / folder.name).mkdir(parents=True)
+        for entry in os.scandir(folder):
+            if _TRITON_FILE.fullmatch(f"{folder.name}/{entry.name}"):  # nothing else is read
+                _copy_plain(Path(entry.path), target / folder.name / entry.name, uid, MAX_LIBRARY_BYTES)
+
+
+def _folders(parent: Path, names: re.Pattern[str], most: int, what: str) -> list[Path]:
+    """The folders that a build left in one; raise ForeignFile for anything else."""
+    if not parent.is_dir() or parent.is_symlink():
+        return []
+    found = sorted(os.scandir(parent), key=lambda entry: entry.name)
+    if len(found) > most:
+        raise ForeignFile(f"a kernel may build {most} {what}, found {len(found)}")
+    for entry in found:
+        if not names.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
+            raise ForeignFile(f"the build left {entry.name!r} among its {what}")
+    return [Path(entry.path) for entry in found]
 
 
 def _copy_plain(source: Path, target: Path, uid: int, cap: int) -> None:

@@ -30,9 +30,9 @@ from kernel_evaluator.candidate.poison import Poison
 from kernel_evaluator.candidate.state import describe_state, match_state
 from kernel_evaluator.labels.census import profile
 from kernel_evaluator.problems import variants
+from kernel_evaluator.problems.inputs import PRECISIONS
 from kernel_evaluator.problems.seeding import seed_all
 
-PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SPIN_S = 0.02
 STAYS_AWAKE_S = 0.001
 PROBED_LAUNCHES = 16

@@ -80,22 +80,27 @@ def _answer(control: socket.socket, children: _Children) -> None:
 
 def _preload() -> None:
     import torch
-    import torch.utils.cpp_extension  # noqa: F401
+    import torch.utils.cpp_extension
 
     from kernel_evaluator.building import extensions  # noqa: F401
     from kernel_evaluator.candidate import runner  # noqa: F401
 
-    _load_triton()
+    if torch.version.cuda or torch.version.hip:
+        _load_triton()
     _freeze()
 
 
 def _load_triton() -> None:
-    """Load Triton with its driver, which is C that each process would else compile for itself."""
+    """Load Triton with its driver and its digest, which each process would else compile and work out anew."""
     with suppress(ImportError, RuntimeError, AssertionError, OSError, subprocess.SubprocessError):
         import triton.language  # noqa: F401
         from triton.runtime import driver
 
         _ = driver.active.utils
+    with suppress(ImportError):
+        from triton.runtime.cache import triton_key
+
+        triton_key()
 
 
 def _load_compiler() -> None:
@@ -113,10 +118,6 @@ def _load_compiler() -> None:
         torch._dynamo.list_backends()
         init_backend_registration()
         torch_key()
-    with suppress(ImportError):
-        from triton.runtime.cache import triton_key
-
-        triton_key()
     _freeze()
 
 
@@ -169,7 +170,7 @@ def _keep(request: dict[str, Any], fds: list[int], write_end: int) -> None:
 def _become_runner(request: dict[str, Any], fds: list[int]) -> None:
     import torch
 
-    from kernel_evaluator.building import extensions
+    from kernel_evaluator.building import extensions, triton_ahead
     from kernel_evaluator.candidate.frames import Channel
     from kernel_evaluator.candidate.runner import Runner
 
@@ -194,6 +195,7 @@ def _become_runner(request: dict[str, Any], fds: list[int]) -> None:
             environment=request["environment"],
         )
         walls = sandbox.confine(cell)
+        triton_ahead.lay_out(cache)
     sys.stderr.write(f"walls: {' '.join(walls)}\n")
     sys.stderr.flush()
     torch.set_num_threads(request["threads"])

@@ -76,7 +76,11 @@ class LocalEngine:
         settings = replace(settings, memory_gb=memory_gb)
         work = _Work()
         verdicts: queue.Queue[Verdict | BaseException | None] = queue.Queue()
-        with Builder(cache_root=self._cache, timeout_s=settings.build_timeout_s) as builder:
+        with Builder(
+            cache_root=self._cache,
+            precision=settings.precision,
+            timeout_s=settings.build_timeout_s,
+        ) as builder:
             attendants = [
                 _Attendant(device, cores, work, settings, self._held)
                 for device, cores in zip(devices, _shares(len(devices)), strict=True)

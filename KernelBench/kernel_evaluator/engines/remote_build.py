@@ -14,17 +14,21 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from kernel_evaluator.building.store import TRITON_FILE
+from kernel_evaluator.building.triton_ahead import FOLDER as TRITON
 from kernel_evaluator.engines.wire import read_request, strict_json
 
 ARCH = "9.0a"
 """What the board's reference device takes as TORCH_CUDA_ARCH_LIST; the builder cannot ask a device."""
-MAX_FILES = 64
+MAX_FILES = 2048
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_PACKED_BYTES = 1_900_000
 """Of a build on its way; a larger one is left out, and the judging container compiles for itself."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
-_FILE = re.compile(r"build\.json|[0-9a-f]{64}/(?:error\.txt|[A-Za-z0-9_.\-]{1,200}\.so)")
+_FILE = re.compile(
+    rf"build\.json|[0-9a-f]{{64}}/(?:error\.txt|[A-Za-z0-9_.\-]{{1,200}}\.so)|{TRITON}/{TRITON_FILE}"
+)
 
 Packed = Mapping[str, str]
 """The files of one build, by their relative path, compressed and in base64."""
@@ -41,7 +45,12 @@ def build(request: str) -> str:
     try:
         jobs, settings = read_request(request)
         with tempfile.TemporaryDirectory() as root:
-            with Builder(cache_root=Path(root), arch=ARCH, timeout_s=settings.build_timeout_s) as builder:
+            with Builder(
+                cache_root=Path(root),
+                arch=ARCH,
+                precision=settings.precision,
+                timeout_s=settings.build_timeout_s,
+            ) as builder:
                 built = [future.result() for future in [builder.submit(job) for job in jobs]]
             folders = {item.cache for item in built if item.cache is not None}
             return _within_limit({folder.name: pack(folder) for folder in folders})

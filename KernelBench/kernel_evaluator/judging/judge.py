@@ -17,6 +17,7 @@ from kernel_evaluator.candidate.processes import RunFailed, RunnerProcess
 from kernel_evaluator.judging import elsewhere, trials
 from kernel_evaluator.judging.hearing import Hearing, Ruled
 from kernel_evaluator.labels import census
+from kernel_evaluator.labels.sources import COMPILER
 from kernel_evaluator.machine.figures import PLAUSIBLE
 from kernel_evaluator.problems.jobs import Job, unmeasured_row
 from kernel_evaluator.records.rows import BUSY_HOST, Failure, Row, Status
@@ -105,7 +106,9 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
     hearing.mark("panel")
     values: dict[str, Any] = _verdict(hearing, found) if found else {"status": Status.CORRECT}
     values["checks"] = checks
-    is_to_look = "elsewhere" not in off and not hearing.is_slow and not hearing.process.is_ended
+    # Torch's compiler compiles anew for other shapes: that takes seconds and says nothing of a kernel.
+    is_compiled = COMPILER in hearing.job.source
+    is_to_look = not ("elsewhere" in off or is_compiled or hearing.is_slow or hearing.process.is_ended)
     if values["status"] is Status.CORRECT and is_to_look:
         label, values["elsewhere"] = elsewhere.look(hearing)
         hearing.labels += [label] if label else []

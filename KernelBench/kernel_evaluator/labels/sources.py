@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+COMPILER = "torch.compile"
+
 _EXTENSIONS = "torch.utils.cpp_extension"
 
 
@@ -62,12 +64,14 @@ class SourceFacts:
     """What a source uses.
 
     `needs_build`: it may compile C++ or CUDA through PyTorch. `builds_late`: it does so inside a function,
-    when the model is made or called, rather than at import.
+    when the model is made or called, rather than at import. `has_triton`: its own kernels are Triton's or
+    Gluon's, which can be compiled ahead. What Helion and torch's compiler write is tuned on a GPU first.
     """
 
     backends: tuple[Backend, ...]
     needs_build: bool
     builds_late: bool
+    has_triton: bool
 
 
 def recognise(source: str) -> SourceFacts:
@@ -79,15 +83,21 @@ def recognise(source: str) -> SourceFacts:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         words = set(re.findall(r"\w+", source))
         found |= {backend for backend in Backend if backend in words and backend is not Backend.TORCH}
-        return SourceFacts(backends=_ordered(found), needs_build=needs_build, builds_late=needs_build)
+        return SourceFacts(
+            backends=_ordered(found), needs_build=needs_build, builds_late=needs_build, has_triton=False
+        )
     uses = _Uses()
     uses.visit(tree)
     found |= {_BY_IMPORT[name] for name in uses.packages if name in _BY_IMPORT}
     found |= {_BY_CALL[name] for name, _ in uses.references if name in _BY_CALL}
     late = any(inside for name, inside in uses.references if name in _BY_CALL)
     hidden = not any(name in _BY_CALL for name, _ in uses.references)
+    is_tuned = Backend.HELION in found or COMPILER in source
     return SourceFacts(
-        backends=_ordered(found), needs_build=needs_build, builds_late=needs_build and (late or hidden)
+        backends=_ordered(found),
+        needs_build=needs_build,
+        builds_late=needs_build and (late or hidden),
+        has_triton=bool(found & {Backend.TRITON, Backend.GLUON}) and not is_tuned,
     )
 
 

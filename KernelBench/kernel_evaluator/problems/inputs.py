@@ -17,6 +17,8 @@ from torch.overrides import TorchFunctionMode
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.problems.seeding import seed_all
 
+PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
 NUDGE = 2.0**-21
 """A nudge moves a value by at most this share of it: about an ulp."""
 

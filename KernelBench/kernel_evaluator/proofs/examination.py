@@ -15,10 +15,9 @@ from kernel_evaluator.candidate.exact import run_exactly, without_tf32
 from kernel_evaluator.numerics import compare
 from kernel_evaluator.numerics.allowances import Allowance, moved_by, together
 from kernel_evaluator.problems import variants
-from kernel_evaluator.problems.inputs import InputSource
+from kernel_evaluator.problems.inputs import PRECISIONS, InputSource
 from kernel_evaluator.problems.problem_set import Problem
 
-PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 WEIGHTS_SEED = 101
 _SAMPLE = 1 << 18
 MISFITS = (RuntimeError, ValueError, AssertionError)

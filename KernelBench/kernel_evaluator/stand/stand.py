@@ -18,10 +18,9 @@ import torch
 from kernel_evaluator import secret_draws
 from kernel_evaluator.candidate.frames import Op, Reply
 from kernel_evaluator.candidate.processes import RunnerProcess
-from kernel_evaluator.candidate.runner import PRECISIONS
 from kernel_evaluator.numerics import compare
 from kernel_evaluator.problems.deciding import deal_for
-from kernel_evaluator.problems.inputs import InputSource
+from kernel_evaluator.problems.inputs import PRECISIONS, InputSource
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.stand.buffers import Buffers

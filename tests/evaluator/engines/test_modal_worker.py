@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from kernel_evaluator.engines.remote_build import ARCH, RefusedBuildError, build, pack, read_builds, unpack
+from kernel_evaluator.engines.remote_build import (
+    ARCH,
+    MAX_FILES,
+    RefusedBuildError,
+    build,
+    pack,
+    read_builds,
+    unpack,
+)
 from kernel_evaluator.engines.wire import pack_request
 from kernel_evaluator.engines.worker import device_problem, judge
 from kernel_evaluator.problems.jobs import Job, Settings, Verdict
@@ -82,7 +90,7 @@ def test_a_build_arrives_as_it_was_packed(tmp_path: Path) -> None:
         json.dumps({NAME: {f"{DIGEST}/../x.so": ""}}),
         json.dumps({NAME: {"/etc/passwd": ""}}),
         json.dumps({NAME: {f"{DIGEST}/m.so": 7}}),
-        json.dumps({NAME: {f"{DIGEST}/{i}.so": "" for i in range(65)}}),
+        json.dumps({NAME: {f"{DIGEST}/{i}.so": "" for i in range(MAX_FILES + 1)}}),
     ],
 )
 def test_anything_but_a_build_is_refused(text: str) -> None:

@@ -130,7 +130,7 @@ class Judge:
 def build(request: str, arch: str) -> tuple[dict[str, Any], dict[str, Packed]]:
     """Build the kernel of a request for a kind of GPU; tell how that ended, and give what came of it."""
     [job], settings = read_request(request)
-    built = _builder(arch, settings.build_timeout_s).submit(job).result()
+    built = _builder(arch, settings.precision, settings.build_timeout_s).submit(job).result()
     files = {built.cache.name: pack(built.cache)} if built.cache is not None else {}
     told = {
         "status": built.status.value,
@@ -154,6 +154,6 @@ def install(builds: Mapping[str, Packed], root: Path) -> None:
 
 
 @functools.cache
-def _builder(arch: str, timeout_s: float) -> Builder:
+def _builder(arch: str, precision: str, timeout_s: float) -> Builder:
     """One for all builds of this process, which Ray keeps: what it builds in takes seconds to start."""
-    return Builder(arch=arch, timeout_s=timeout_s, workers=1)
+    return Builder(arch=arch, precision=precision, timeout_s=timeout_s, workers=1)
