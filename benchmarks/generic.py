@@ -5,7 +5,8 @@
 `half` computes in half precision where all inputs lie between 0 and 1, `earlier` gives an earlier output
 again unless an input is beyond 50. What is judged is kept in WORK, and not judged again. A cheat gains on a
 ranked problem where its interval lies more than 3 % above that of the copy in the recorded entry
-`pytorch-eager`; on a CPU, which is shared and has no such entry, where it lies above 2.5.
+`pytorch-eager`; on a CPU, which is shared and has no such entry, where it lies above 2.5. What `half` gains
+where no inputs tell half precision from the reference is listed apart: who uses it always is right there too.
 Exit status: 1 where one gains, or some are not judged.
 """
 
@@ -33,6 +34,10 @@ from leaderboard.stages.boards import read_certificates  # noqa: E402
 
 MARGIN = 1.03
 """A cheat gains where its interval lies this far above its honest twin's."""
+
+SHARPNESS = ROOT / "KernelBench" / "sharpness.json"
+HALF_TWINS = ("fp16", "half arithmetic")
+"""Inputs and weights rounded to half precision; sums in it as well."""
 
 _TENSORS = """
 
@@ -91,7 +96,14 @@ def judge(name: str, device: str, work: Path) -> ResultFile:
     return read_result(found)
 
 
-def report(result: ResultFile) -> dict[str, Any]:
+def is_half_right(key: KernelKey) -> bool:
+    """Whether no deciding inputs tell half precision's rounding from a problem's reference, at full size."""
+    known = json.loads(SHARPNESS.read_text("utf-8"))["problems"]["full"]
+    distances = known[f"{key.level}_{key.problem_id}"]["twins"]
+    return min(distances[twin] for twin in HALF_TWINS) < 1
+
+
+def report(cheat: str, result: ResultFile) -> dict[str, Any]:
     """Count the verdicts, and say where the cheat gains and by how much; on a GPU beside recorded copies."""
     twins = {}
     if result.gpu != "CPU":
@@ -104,12 +116,15 @@ def report(result: ResultFile) -> dict[str, Any]:
         if row.is_correct and row.speedup_ci95 and f"{row.key.level}_{row.key.problem_id}" not in unranked
     }
     margin = MARGIN if twins else CPU_MARGIN
+    gaining = {key: round(gain, 3) for key, gain in gains.items() if gain > margin}
+    alike = {key for key in gaining if cheat == "half" and is_half_right(KernelKey.parse(key))}
     return {
         "judged": len(result.rows),
         "statuses": Counter(row.status.value for row in result.rows),
         "correct_on_ranked": len(gains),
         "most": max(gains.values(), default=None),
-        "gains": {key: round(gain, 3) for key, gain in gains.items() if gain > margin},
+        "gains": {key: gain for key, gain in gaining.items() if key not in alike},
+        "gains_where_half_precision_is_right": {key: gaining[key] for key in sorted(alike)},
         "evaluators": sorted({row.evaluator_sha256 for row in result.rows}),
     }
 
@@ -125,7 +140,7 @@ def main() -> int:
     results = {
         name: judge(name, chosen.device, chosen.work) for name in CHEATS if chosen.cheat in (None, name)
     }
-    found = {name: report(result) for name, result in results.items()}
+    found = {name: report(name, result) for name, result in results.items()}
     for name, said in found.items():
         print(name, json.dumps(said))
     if chosen.write and not chosen.cheat:

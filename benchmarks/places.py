@@ -5,12 +5,14 @@
     python benchmarks/places.py --sizes full --device cuda
     python benchmarks/places.py --write                     the same, into KernelBench/places.json
     python benchmarks/places.py --out FILE                  the same, into FILE, but for what it holds already
+    python benchmarks/places.py --only --out FILE --write   what FILE holds, from another machine, alone
 
 An element is replaceable on a draw where zero, a constant or an earlier output is within its tolerance there.
 By chance a few always are; a kernel gains by it only where it knows which. So a place counts where it is
 replaceable on two independent draws. Weights are those that are timed, inputs those that decide: of the timed
 calls nearly all. Elements that are zero or replaced exactly are the problem's doing. Problems on which more
-than a hundredth of all places count are not ranked: `leaderboard/stages/boards.py` reads the file.
+than a hundredth of all places count are not ranked: `leaderboard/stages/boards.py` reads the file. Full size
+tells more than a reduced one; of two that were found at full size the larger share stays.
 """
 
 from __future__ import annotations
@@ -71,13 +73,26 @@ def main() -> None:
     for key in sorted(found, key=lambda key: -found[key]["two_draws"])[:10]:
         print(f"  {key}: {found[key]['one_draw']:.2%}, {found[key]['two_draws']:.3%} ({found[key]['where']})")
     if chosen.write:
-        write(PLACES, known(PLACES) | found)
+        write(PLACES, put_together(known(PLACES), found))
 
 
 def known(path: Path) -> dict[str, Any]:
     """What a file says of each problem; nothing where there is none."""
     problems: dict[str, Any] = json.loads(path.read_text("utf-8"))["problems"] if path.is_file() else {}
     return problems
+
+
+def put_together(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What is known of each problem and what was found, by size and then by share."""
+
+    def tells(key: str, said: dict[str, Any]) -> bool:
+        old = before.get(key)
+        is_full = said["sizes"] == "full"
+        if old is None or is_full != (old["sizes"] == "full"):
+            return old is None or is_full
+        return not is_full or bool(said["two_draws"] >= old["two_draws"])
+
+    return before | {key: said for key, said in found.items() if tells(key, said)}
 
 
 def write(path: Path, found: dict[str, Any]) -> None:
