@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
-import places  # noqa: E402
+import places
 
 
 def said(sizes: str, share: float) -> dict[str, object]:
