@@ -90,6 +90,11 @@ def steps(work: Path, parts: int) -> list[Step]:
     def generic(cheat: str) -> Step:
         return script("generic", "--work", str(work / "generic"), "--cheat", cheat, suffix=f"-{cheat}")
 
+    def stages(entry: str) -> Step:
+        return script(
+            "stages", "--entry", entry, "--out", str(work / f"stages-{entry}.json"), suffix=f"-{entry}"
+        )
+
     def certify(level: int) -> Step:
         arguments = ["--device", "cuda", "--level", str(level)]
         arguments += ["--out", str(work / f"certificates-{level}.json")]
@@ -107,7 +112,7 @@ def steps(work: Path, parts: int) -> list[Step]:
         *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
         *in_parts("founders-cuda"),
         evaluate("first-light"),
-        script("stages", "--out", str(work / "stages.json")),
+        *map(stages, ("pytorch-eager", "founders-triton")),
         Step(
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],

@@ -1,8 +1,8 @@
 """What a verdict's seconds go into: the stages of judging copies of the references, from the evaluator's log.
 
-    python benchmarks/stages.py [--device cuda] [--only 1/19,2/40] [--out stages.json]
+    python benchmarks/stages.py [--entry pytorch-eager] [--device cuda] [--only 1/19,2/40] [--out stages.json]
 
-Judges a tenth of `submissions/pytorch-eager.json` anew, and prints the mean seconds of each stage by level,
+Judges a tenth of a submission's problems anew, and prints the mean seconds of each stage by level,
 of first evaluations alone. `calls` is what timed batches took by both sides' own clocks, a part of `timing`.
 """
 
@@ -60,10 +60,10 @@ def means(log: str) -> dict[str, dict[str, float]]:
     }
 
 
-def judge(device: str, only: str) -> str:
-    """Judge copies of the references once, nothing known of them; give the log."""
+def judge(entry: str, device: str, only: str) -> str:
+    """Judge an entry's kernels once, nothing known of them; give the log."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [*KBL, "evaluate", "submissions/pytorch-eager.json", "--device", device, "--only", only]
+        command = [*KBL, "evaluate", f"submissions/{entry}.json", "--device", device, "--only", only]
         command += ["--work", f"{folder}/work", "--data", f"{folder}/none"]
         environment = {**os.environ, "KERNELBENCH_LOG": "DEBUG"}
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -77,11 +77,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--entry", default="pytorch-eager", help="of submissions/")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--only", default=A_TENTH, help="problems separated by commas")
     parser.add_argument("--out", type=Path, help="where to keep it as JSON")
     options = parser.parse_args()
-    found = means(judge(options.device, options.only))
+    found = means(judge(options.entry, options.device, options.only))
     names = list(dict.fromkeys(name for stages in found.values() for name in stages))
     print(
         tabulate([[level, *(stages.get(n) for n in names)] for level, stages in found.items()], ["", *names])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from evaluating import RIGHT, SOURCE, is_without_verdict, jobs_of, judge, kernel, own_processes
+from evaluating import RIGHT, SOURCE, jobs_of, judge, kernel, own_processes
 from kernel_evaluator import oracle
 from kernel_evaluator.candidate.frames import Op
 from kernel_evaluator.candidate.processes import Home, Zygote
@@ -16,7 +16,7 @@ from kernel_evaluator.engines.local import hangs_on_time
 from kernel_evaluator.problems.jobs import Job, Settings
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import BUSY_HOST, Failure, Status
+from kernel_evaluator.records.rows import Failure, Status
 from kernel_evaluator.walls import sandbox
 
 KEPT_BUFFER = kernel(
@@ -293,27 +293,21 @@ def test_a_verdict_hangs_on_time_where_it_would_be_another_had_clocks_been_less_
     assert [hangs_on_time(row) for row in (late, charged)] == [True] * 2
 
 
-@pytest.mark.timeout(900)  # a host that looks busy has the doubtful one timed up to five times
 def test_a_verdict_that_hangs_on_time_is_reached_again_when_nothing_builds_beside():
-    doubtful = kernel(
+    doubtful = kernel(  # which the oracle's clock does not bear out
         "time.sleep(0.003)",
         head="from kernel_evaluator.candidate import runner\n"
         "clock = runner.batch_clock\n"
         "def small(device, run):\n"
         "    outputs, milliseconds = clock(device, run)\n"
-        "    return outputs, milliseconds / 10\n"
+        "    return outputs, milliseconds * 0.9\n"
         "runner.batch_clock = small\n",
     )
     unbuilt = f"number = {time.time_ns()}\n"
     builds = kernel(
         head=f"from torch.utils import cpp_extension\n{unbuilt}time.sleep(3)\ncpp_extension.load_inline\n"
     )
-    others = (1, 2)  # of the doubtful one a busy host may say nothing
-    rows = judge(
-        jobs_of(doubtful, RIGHT, builds),
-        unsaid=lambda row: row.key.sample in others and is_without_verdict(row),
-    )
-    assert (rows[1].status, rows[2].status) == ("correct", "correct")
-    assert rows[0].status == ("infra_error" if is_without_verdict(rows[0]) else "quarantined")
+    rows = judge(jobs_of(doubtful, RIGHT, builds))
+    assert {row.status for row in rows.values()} == {"correct"}
     assert [sample for sample in rows if sample != 1] == [2, 0]
-    assert rows[0].failure.name in (BUSY_HOST, "ClocksDisagree")
+    assert hangs_on_time(rows[0])
