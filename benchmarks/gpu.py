@@ -117,6 +117,7 @@ def steps(work: Path, parts: int) -> list[Step]:
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
         ),
+        script("worked", "--work", str(work / "worked")),
         script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
         script("prompt_examples", "--out", str(work / "prompt_examples.json")),
         audit("founders-cuda"),

@@ -20,6 +20,10 @@ from kernel_evaluator.engines import epoch
 from leaderboard.checks.report import validate_file
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import worked  # noqa: E402
+
 WORKED = ROOT / "examples/worked"
 NAME = "level_1_problem_88_sample_0"
 BACKENDS = sorted(path.name for path in WORKED.iterdir())
@@ -38,6 +42,17 @@ extern "C" void launch(const float* x, float* y, int64_t n) {
         for (threadIdx.x = 0; threadIdx.x < 256; ++threadIdx.x) new_gelu_kernel(x, y, n);
 }
 """
+
+
+def test_the_script_that_judges_the_worked_kernels_finds_one_of_each_backend() -> None:
+    files = {
+        path.read_text("utf-8")
+        for name in BACKENDS
+        if name != "wrong"
+        for path in (WORKED / name).glob("*.py")
+    }
+    assert set(worked.kernels().values()) == files
+    assert len(worked.kernels()) == len(files) == len(BACKENDS) - 1
 
 
 def kbl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
