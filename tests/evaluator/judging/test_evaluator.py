@@ -218,6 +218,7 @@ def test_a_compiled_model_is_judged_though_its_process_runs_as_nobody_known(unme
     compiled = kernel("getpass.getuser()", "return self.norm(activate(x))", head=head)
     rows = unmeasured(jobs_of(compiled, RIGHT))
     assert [row.status for row in rows.values()] == ["correct", "correct"], rows[0].failure
+    assert (rows[0].elsewhere, rows[1].elsewhere is None) == (None, False)  # it would be compiled anew there
 
 
 def test_a_lost_oracle_is_replaced_its_job_tried_again_and_then_given_up():
