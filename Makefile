@@ -64,11 +64,11 @@ bless: $(DEVELOPMENT)  ## Renew what tests expect of generated texts; look at th
 containerfile: $(RUNTIME)  ## Write Containerfile from the list of what an epoch pins
 	$(BIN)/python -m kernel_evaluator.engines.image > Containerfile
 
-# The lock leaves out what torch's own build brings: CUDA's libraries and Triton are pinned by torch itself.
+# The lock leaves out what torch's own build brings: CUDA's libraries are pinned by torch itself.
 lock: $(DEVELOPMENT)  ## Write requirements.lock: a version for all that any extra or group needs; known ones stay
 	$(PIP) install $(LOCKED) --editable ".[$(EXTRAS)]" --group test --group lint
 	@{ echo "# Written by make lock; constraints for every extra and group of pyproject.toml."; \
-	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' | grep -viE '^(cuda|nvidia|triton)\b' | \
+	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' | grep -viE '^(cuda|nvidia)\b' | \
 	  LC_ALL=C sort -f; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock
 	scripts/lock_workflows.sh $(BIN)/python

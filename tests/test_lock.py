@@ -48,7 +48,7 @@ def test_make_lock_takes_every_extra() -> None:
 
 
 def test_the_lock_leaves_cuda_to_torch_and_names_no_local_build() -> None:
-    assert [] == [name for name in LOCK if name.startswith(("cuda", "nvidia", "triton"))]
+    assert [] == [name for name in LOCK if name.startswith(("cuda", "nvidia"))]
     assert [] == [version for version in LOCK.values() if "+" in version]
 
 

@@ -14,7 +14,8 @@ from kernel_evaluator.walls import sandbox
 BURNERS = {
     "four that spin": "for _ in range(4):\n    if os.fork() == 0:\n        while True: pass\nwhile True: pass",
     "threads": "import threading\ndef spin():\n    while True: pass\n[threading.Thread(target=spin).start() for _ in range(4)]",
-    "one that forks and ends, again and again": "while os.path.exists(f'/proc/{keeper}'):\n    if os.fork():\n        os._exit(0)",
+    "one that forks and ends, again and again": "for _ in range(4000):  # a machine has 32768 numbers for processes\n"
+    "    if not os.path.exists(f'/proc/{keeper}') or os.fork():\n        os._exit(0)",
 }
 KEEPER = """
 import ctypes, os, sys
