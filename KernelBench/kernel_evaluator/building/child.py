@@ -164,9 +164,10 @@ def _build(request: dict[str, Any], work: Path) -> dict[str, Any]:
     try:
         if request["has_triton"]:
             problems += _other_problems(request["problem"])
-            triton_ahead.compile_instead_of_launching(
-                work / triton_ahead.FOLDER, tuple(request["capability"])
-            )
+            with suppress(ImportError):  # without Triton there may be an extension to build
+                triton_ahead.compile_instead_of_launching(
+                    work / triton_ahead.FOLDER, tuple(request["capability"])
+                )
             _end_after(_TRITON_S)
         module = _execute(request["source"], Path.cwd() / "kernel_0.py")
         for problem in problems:

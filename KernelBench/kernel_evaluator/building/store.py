@@ -25,7 +25,7 @@ from kernel_evaluator.building.extensions import ERROR_FILE, MAX_ERROR_BYTES
 from kernel_evaluator.building.triton_ahead import FOLDER as TRITON
 
 MAX_LIBRARY_BYTES = 256 << 20
-MAX_EXTENSIONS, MAX_TRITON = 32, 256
+MAX_EXTENSIONS, MAX_TRITON = 32, 1024
 TRITON_FILE = r"[A-Z2-7]{52}/[A-Za-z0-9_.\-]{1,255}\.(?:json|cubin|ptx|llir|ttgir|ttir|source|so)"
 """What Triton keeps of a kernel: each in a folder that is named by what went into it."""
 
@@ -137,11 +137,15 @@ def _copy_extensions(collected: Path, staging: Path, uid: int) -> None:
 
 
 def _copy_triton(compiled: Path, target: Path, uid: int) -> None:
-    for folder in _folders(compiled, _TRITON_KEY, MAX_TRITON, "Triton's kernels"):
-        (target / folder.name).mkdir(parents=True)
-        for entry in os.scandir(folder):
-            if _TRITON_FILE.fullmatch(f"{folder.name}/{entry.name}"):  # nothing else is read
-                _copy_plain(Path(entry.path), target / folder.name / entry.name, uid, MAX_LIBRARY_BYTES)
+    """Copy what Triton kept; nothing where there is too much or anything odd: it is compiled again then."""
+    try:
+        for folder in _folders(compiled, _TRITON_KEY, MAX_TRITON, "Triton's kernels"):
+            (target / folder.name).mkdir(parents=True)
+            for entry in os.scandir(folder):
+                if _TRITON_FILE.fullmatch(f"{folder.name}/{entry.name}"):  # nothing else is read
+                    _copy_plain(Path(entry.path), target / folder.name / entry.name, uid, MAX_LIBRARY_BYTES)
+    except ForeignFile:
+        shutil.rmtree(target, ignore_errors=True)
 
 
 def _folders(parent: Path, names: re.Pattern[str], most: int, what: str) -> list[Path]:

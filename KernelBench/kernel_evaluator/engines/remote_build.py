@@ -20,7 +20,7 @@ from kernel_evaluator.engines.wire import read_request, strict_json
 
 ARCH = "9.0a"
 """What the board's reference device takes as TORCH_CUDA_ARCH_LIST; the builder cannot ask a device."""
-MAX_FILES = 2048
+MAX_FILES = 8192
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_PACKED_BYTES = 1_900_000
 """Of a build on its way; a larger one is left out, and the judging container compiles for itself."""

@@ -141,6 +141,12 @@ def test_what_cannot_be_compiled_ahead_is_judged_on_a_gpu(builder: Builder, sour
     assert build(builder, source).status is BuildStatus.UNKNOWN
 
 
+def test_something_odd_among_tritons_files_costs_them_and_not_the_kernel(builder: Builder) -> None:
+    odd = "(Path(os.environ['TRITON_CACHE_DIR']) / 'odd').mkdir(parents=True, exist_ok=True)"
+    built = build(builder, kernel(first=odd))
+    assert (built.status, cubins(built)) == (BuildStatus.BUILT, [])
+
+
 def test_what_takes_too_long_is_no_failure_of_the_kernels(tmp_path: Path) -> None:
     with Builder(cache_root=tmp_path, workers=1, arch="9.0a", timeout_s=5) as builder:
         assert build(builder, kernel(first="import time; time.sleep(100)")).status is BuildStatus.UNKNOWN
