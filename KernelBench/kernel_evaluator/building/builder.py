@@ -182,9 +182,8 @@ class Builder:
             "capability": self._capability,
             "slim_headers": self._slim_headers,
             "has_triton": self._has_triton(facts),
-            "is_called": self._is_called(facts),
             "source": job.source,
-            "problem": job.problem.sized_source,
+            "problem": job.problem.sized_source if self._is_called(facts) else "",
             "precision": self._precision,
         }
         with tempfile.TemporaryFile(dir=work.parent) as log:

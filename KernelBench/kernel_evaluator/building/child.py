@@ -160,7 +160,7 @@ def _build(request: dict[str, Any], work: Path) -> dict[str, Any]:
         collect=work / COLLECTED, arch=request["arch"], slim_headers=request["slim_headers"]
     )
     headers = install(None, work / SCRATCH, settings)
-    problems = [request["problem"]] if request["is_called"] else []
+    problems = [request["problem"]] if request["problem"] else []
     try:
         if request["has_triton"]:
             problems += _other_problems(request["problem"])

@@ -26,12 +26,14 @@ from kernel_evaluator.building.triton_ahead import FOLDER as TRITON
 
 MAX_LIBRARY_BYTES = 256 << 20
 MAX_EXTENSIONS, MAX_TRITON = 32, 1024
-TRITON_FILE = r"[A-Z2-7]{52}/[A-Za-z0-9_.\-]{1,255}\.(?:json|cubin|ptx|llir|ttgir|ttir|source|so)"
-"""What Triton keeps of a kernel: each in a folder that is named by what went into it."""
+_TRITON_KEY = r"[A-Z2-7]{52}"
+TRITON_FILE = (
+    rf"{TRITON}/{_TRITON_KEY}/[A-Za-z0-9_.\-]{{1,255}}\.(?:json|cubin|ptx|llir|ttgir|ttir|source|so)"
+)
+"""What Triton keeps of a kernel, in a build: each in a folder that is named by what went into it."""
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _LIBRARY = re.compile(r"[A-Za-z0-9_.\-]{1,200}\.so")
-_TRITON_KEY, _TRITON_FILE = re.compile(TRITON_FILE.partition("/")[0]), re.compile(TRITON_FILE)
 _SUMMARY = "build.json"
 _CHUNK_BYTES = 1 << 20
 
@@ -139,10 +141,10 @@ def _copy_extensions(collected: Path, staging: Path, uid: int) -> None:
 def _copy_triton(compiled: Path, target: Path, uid: int) -> None:
     """Copy what Triton kept; nothing where there is too much or anything odd: it is compiled again then."""
     try:
-        for folder in _folders(compiled, _TRITON_KEY, MAX_TRITON, "Triton's kernels"):
+        for folder in _folders(compiled, re.compile(_TRITON_KEY), MAX_TRITON, "Triton's kernels"):
             (target / folder.name).mkdir(parents=True)
             for entry in os.scandir(folder):
-                if _TRITON_FILE.fullmatch(f"{folder.name}/{entry.name}"):  # nothing else is read
+                if re.fullmatch(TRITON_FILE, f"{TRITON}/{folder.name}/{entry.name}"):  # nothing else is read
                     _copy_plain(Path(entry.path), target / folder.name / entry.name, uid, MAX_LIBRARY_BYTES)
     except ForeignFile:
         shutil.rmtree(target, ignore_errors=True)

@@ -76,8 +76,3 @@ class _NoDriver:
 
     def get_current_stream(self, _device: int = 0) -> int:
         return 0
-
-    def get_active_torch_device(self) -> Any:
-        import torch
-
-        return torch.device("cuda", 0)

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kernel_evaluator.building.store import TRITON_FILE
-from kernel_evaluator.building.triton_ahead import FOLDER as TRITON
 from kernel_evaluator.engines.wire import read_request, strict_json
 
 ARCH = "9.0a"
@@ -26,9 +25,7 @@ MAX_PACKED_BYTES = 1_900_000
 """Of a build on its way; a larger one is left out, and the judging container compiles for itself."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
-_FILE = re.compile(
-    rf"build\.json|[0-9a-f]{{64}}/(?:error\.txt|[A-Za-z0-9_.\-]{{1,200}}\.so)|{TRITON}/{TRITON_FILE}"
-)
+_FILE = re.compile(rf"build\.json|[0-9a-f]{{64}}/(?:error\.txt|[A-Za-z0-9_.\-]{{1,200}}\.so)|{TRITON_FILE}")
 
 Packed = Mapping[str, str]
 """The files of one build, by their relative path, compressed and in base64."""
