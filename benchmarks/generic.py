@@ -24,6 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
+from kernel_evaluator.problems.deciding import SHARPNESS  # noqa: E402
 from kernel_evaluator.problems.problem_set import ProblemSet  # noqa: E402
 from kernel_evaluator.records.keys import RANKED_LEVELS, KernelKey  # noqa: E402
 from kernel_evaluator.records.rows import ResultFile  # noqa: E402
@@ -35,7 +36,6 @@ from leaderboard.stages.boards import read_certificates  # noqa: E402
 MARGIN = 1.03
 """A cheat gains where its interval lies this far above its honest twin's."""
 
-SHARPNESS = ROOT / "KernelBench" / "sharpness.json"
 HALF_TWINS = ("fp16", "half arithmetic")
 """Inputs and weights rounded to half precision; sums in it as well."""
 

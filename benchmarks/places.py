@@ -83,16 +83,17 @@ def known(path: Path) -> dict[str, Any]:
 
 
 def put_together(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """What is known of each problem and what was found, by size and then by share."""
+    """Of what is known of each problem and what was found what tells more, else the later."""
+    return before | {
+        key: said
+        for key, said in found.items()
+        if key not in before or _telling(said) >= _telling(before[key])
+    }
 
-    def tells(key: str, said: dict[str, Any]) -> bool:
-        old = before.get(key)
-        is_full = said["sizes"] == "full"
-        if old is None or is_full != (old["sizes"] == "full"):
-            return old is None or is_full
-        return not is_full or bool(said["two_draws"] >= old["two_draws"])
 
-    return before | {key: said for key, said in found.items() if tells(key, said)}
+def _telling(said: dict[str, Any]) -> tuple[bool, float]:
+    is_full = said["sizes"] == "full"
+    return is_full, said["two_draws"] if is_full else 0.0
 
 
 def write(path: Path, found: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a verdict's seconds go into: the stages of judging copies of the references, from the evaluator's log.
+"""What a verdict's seconds go into: the stages of judging an entry's kernels, from the evaluator's log.
 
     python benchmarks/stages.py [--entry pytorch-eager] [--device cuda] [--only 1/19,2/40] [--out stages.json]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 
-from leaderboard.files.store import read_result, write_atomically  # noqa: E402
+from leaderboard.files.store import write_atomically  # noqa: E402
 
 PAGE = ROOT / "docs" / "first-entry.md"
 _ROW = re.compile(r"^\| `.*?\]\(\.\./(examples/worked/\S+\.py)\)", re.MULTILINE)
@@ -48,12 +48,10 @@ def main() -> int:
     command = [sys.executable, "-m", "leaderboard", "evaluate", str(entry), "--device", chosen.device]
     command += ["--work", str(chosen.work), "--data", str(chosen.work / "none")]
     status = subprocess.run(command, cwd=ROOT, check=False).returncode
-    for path in chosen.work.glob("*/worked.json"):
-        for row in read_result(path).rows:
-            print(row.key, row.status, f"{row.speedup:.3g}x" if row.speedup else "")
-        if chosen.write:
-            gpu = path.parent.name
-            write_atomically(ROOT / "benchmarks" / "results" / f"worked-{gpu}.json", path.read_text("utf-8"))
+    if chosen.write:
+        (path,) = chosen.work.glob("*/worked.json")
+        results = ROOT / "benchmarks" / "results" / f"worked-{path.parent.name}.json"
+        write_atomically(results, path.read_text("utf-8"))
     return status
 
 
