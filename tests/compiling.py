@@ -39,12 +39,12 @@ print("answer", space["ext"].answer())
 """
 
 
-def job(source: str) -> Job:
-    return Job(key=KernelKey(1, 1), source=source, problem=PROBLEM)
+def job(source: str, problem: Problem = PROBLEM) -> Job:
+    return Job(key=KernelKey(1, 1), source=source, problem=problem)
 
 
-def build(builder: Builder, source: str) -> Built:
-    return builder.submit(job(source)).result()  # the builder's own limit ends it
+def build(builder: Builder, source: str, problem: Problem = PROBLEM) -> Built:
+    return builder.submit(job(source, problem)).result()  # the builder's own limit ends it
 
 
 def as_candidate(cache: Path | None, source: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:

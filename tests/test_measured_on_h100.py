@@ -51,21 +51,22 @@ def test_copies_are_as_fast_as_what_they_copy_in_either_precision():
 
 
 def test_the_recorded_copies_are_what_the_decision_record_says():
-    for path, correct, near, far in (
-        ("history/H100/pytorch-eager/1.json", 250, 242, {"level_2_problem_77_sample_0": 0.79}),
-        ("results/H100/pytorch-eager.json", 250, 246, {"level_1_problem_39_sample_0": 1.03}),
+    for path, sent, correct, near, far in (
+        ("history/H100/pytorch-eager/1.json", 250, 250, 242, {"level_2_problem_77_sample_0": 0.79}),
+        ("results/H100/pytorch-eager.json", 250, 250, 246, {"level_1_problem_39_sample_0": 1.03}),
         (
             "history/H100-bf16/pytorch-eager-bf16/1.json",
+            250,
             248,
             231,
             {"level_3_problem_38_sample_0": 0.96, "level_3_problem_42_sample_0": 0.83},
         ),
-        ("results/H100-bf16/pytorch-eager-bf16.json", 248, 238, {}),
+        ("results/H100-bf16/pytorch-eager-bf16.json", 248, 248, 238, {}),
     ):
         copies = read_result(ROOT / "data" / path).rows
         speedups = {str(row.key): row.speedup for row in copies if row.is_correct}
         off = {key: round(speedup, 2) for key, speedup in speedups.items() if abs(speedup - 1) > 0.03}
-        assert (len(speedups), off) == (correct, far)
+        assert (len(copies), len(speedups), off) == (sent, correct, far)
         assert sum(abs(speedup - 1) <= 0.01 for speedup in speedups.values()) == near
 
 

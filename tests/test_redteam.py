@@ -110,8 +110,8 @@ def test_the_page_on_trust_shows_the_recorded_rates():
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     """Verdicts on a part of the corpus, as the evaluator of this checkout gives them."""
-    wanted = "twin_relu e07 e43 e55 e63b e72 x11 x14 x26 h44b h46"
-    without = "e43-without-panel e44-without-affine"
+    wanted = "twin_relu e07 e43 e55 e63b e72 x11 x14 x26 h17 h44b h46 h50"
+    without = "e43-without-panel e44-without-affine x44-without-format"
     cases = redteam.read_cases("cpu")
     chosen = [c for c in cases if c.id in wanted.split()]
     chosen += [c for c in redteam.layer_cases(cases) if c.name in without.split()]
@@ -143,7 +143,7 @@ def test_cheats_do_not_win_and_honest_kernels_are_accepted(judged):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", ["e43-without-panel", "e44-without-affine"])
+@pytest.mark.parametrize("name", ["e43-without-panel", "e44-without-affine", "x44-without-format"])
 def test_a_layer_that_is_off_lets_its_case_through(judged, name):
     assert judged[name]["row"]["status"] == "correct"
 

@@ -7,15 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import compiling
 import pytest
 from compiling import job
 from evaluating import judge
 from kernel_evaluator.building import builder as builder_module
 from kernel_evaluator.building.builder import Builder, BuildStatus, Built
 from kernel_evaluator.engines.remote_build import pack, read_builds, unpack
-from kernel_evaluator.problems.jobs import Job
 from kernel_evaluator.problems.problem_set import Problem
-from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Status
 
 pytest.importorskip("triton", reason="Triton is not here: pip install triton")
@@ -74,7 +73,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
 
 
 def build(builder: Builder, source: str) -> Built:
-    return builder.submit(Job(key=KernelKey(1, 1), source=source, problem=PROBLEM)).result()
+    return compiling.build(builder, source, PROBLEM)
 
 
 def cubins(built: Built) -> list[Path]:
@@ -101,6 +100,7 @@ print("anew", len(found - before), "found", len(found & before))
 
 def compiled_anew(built: Built, source: str, problem: str, precision: str, tmp_path: Path) -> str:
     """What a kernel's process compiles itself where it begins with a build."""
+    tmp_path.mkdir(exist_ok=True)
     (tmp_path / "kernel_7.py").write_text(source, "utf-8")
     arguments = [str(built.cache), str(tmp_path / "triton"), str(tmp_path), problem, precision]
     done = subprocess.run(
@@ -125,7 +125,12 @@ def test_other_sizes_and_other_precisions(builder: Builder, tmp_path: Path) -> N
     built = build(builder, source)
     odd = PROBLEM.source.replace("4096", "777")
     assert compiled_anew(built, source, odd, "float32", tmp_path) == "anew 0 found 2"
-    assert compiled_anew(built, source, PROBLEM.source, "bfloat16", tmp_path / "..") == "anew 1 found 2"
+    assert compiled_anew(built, source, PROBLEM.source, "bfloat16", tmp_path / "bf16") == "anew 1 found 2"
+
+
+def test_a_kernel_that_asks_how_many_multiprocessors_there_are_is_compiled(builder: Builder) -> None:
+    asks = "assert torch.cuda.get_device_properties(x.device).multi_processor_count == 132"
+    assert len(cubins(build(builder, kernel(first=asks)))) == 2
 
 
 def test_every_variant_that_may_be_chosen_is_compiled(builder: Builder) -> None:
@@ -182,5 +187,5 @@ def test_the_candidate_begins_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path:
         "assert sum(each.suffix == '.cubin' for each in found) == 2, found; "
         "return x + x"
     )
-    rows = judge([Job(key=KernelKey(1, 1), source=kernel(first=looks), problem=PROBLEM)], measure=False)
+    rows = judge([job(kernel(first=looks), PROBLEM)], measure=False)
     assert [(row.status, row.failure) for row in rows.values()] == [(Status.CORRECT, None)]

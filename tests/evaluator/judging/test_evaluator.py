@@ -284,6 +284,9 @@ def test_a_verdict_hangs_on_time_where_it_would_be_another_had_clocks_been_less_
     late = replace(calm, clock_disagreement=0.05, second_clock_ms=calm.runtime_ms.median)
     believed = replace(calm, clock_disagreement=0.05, second_clock_ms=calm.runtime_ms.median * 1.05)
     charged = replace(calm, labels=("deferred-work",))
+    apart = replace(
+        calm, status=Status.QUARANTINED, failure=Failure(name="ClocksDisagree", message=""), evidence={}
+    )
     too_fast = replace(
         calm,
         status=Status.QUARANTINED,
@@ -291,7 +294,7 @@ def test_a_verdict_hangs_on_time_where_it_would_be_another_had_clocks_been_less_
         evidence={"floor_ms": 1.0},
     )
     assert [hangs_on_time(row) for row in (calm, believed, too_fast, timed["stale"])] == [False] * 4
-    assert [hangs_on_time(row) for row in (late, charged)] == [True] * 2
+    assert [hangs_on_time(row) for row in (late, charged, apart)] == [True] * 3
 
 
 def test_a_verdict_that_hangs_on_time_is_reached_again_when_nothing_builds_beside():
