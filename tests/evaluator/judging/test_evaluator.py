@@ -285,7 +285,10 @@ def test_a_verdict_hangs_on_time_where_it_would_be_another_had_clocks_been_less_
     believed = replace(calm, clock_disagreement=0.05, second_clock_ms=calm.runtime_ms.median * 1.05)
     charged = replace(calm, labels=("deferred-work",))
     apart = replace(
-        calm, status=Status.QUARANTINED, failure=Failure(name="ClocksDisagree", message=""), evidence={}
+        calm,
+        status=Status.QUARANTINED,
+        failure=Failure(name="ClocksDisagree", message=""),
+        evidence={"violation": "ClocksDisagree"},
     )
     too_fast = replace(
         calm,
