@@ -183,6 +183,7 @@ class Builder:
             "slim_headers": self._slim_headers,
             "has_triton": self._has_triton(facts),
             "source": job.source,
+            "kernel_sha256": job.kernel_sha256,
             "problem": job.problem.sized_source if self._is_called(facts) else "",
             "precision": self._precision,
         }

@@ -163,7 +163,7 @@ def _build(request: dict[str, Any], work: Path) -> dict[str, Any]:
     problems = [request["problem"]] if request["problem"] else []
     try:
         if request["has_triton"]:
-            problems += _other_problems(request["problem"])
+            problems += _other_problems(request["problem"], request["kernel_sha256"])
             with suppress(ImportError):  # without Triton there may be an extension to build
                 triton_ahead.compile_instead_of_launching(
                     work / triton_ahead.FOLDER, tuple(request["capability"])
@@ -189,13 +189,13 @@ def _end_after(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _other_problems(source: str) -> list[str]:
-    """The problem at sizes like those that a correct kernel is tried at as well."""
+def _other_problems(source: str, kernel_sha256: str) -> list[str]:
+    """The problem at the sizes that a kernel is tried at as well, if it is correct."""
     from kernel_evaluator.problems.other_shapes import other_shapes
     from kernel_evaluator.problems.problem_set import Problem
 
     problem = Problem(level=1, problem_id=1, name="", source=source)
-    return [other.sized_source for _, other in other_shapes(problem)]
+    return [other.sized_source for _, other in other_shapes(problem, kernel_sha256)]
 
 
 def _execute(source: str, path: Path) -> ModuleType:

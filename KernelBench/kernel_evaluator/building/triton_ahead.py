@@ -6,6 +6,7 @@ compiles by all that goes into it: what was compiled for other arguments is not 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ FOLDER = "triton"
 """Where it lies in a kernel's build."""
 
 _WARP = 32
+_LIST = "__grp__"
 _CANNOT_BE_LOADED = (ImportError, OSError, RuntimeError, AttributeError, subprocess.SubprocessError)
 
 
@@ -52,14 +54,22 @@ def compile_instead_of_launching(folder: Path, capability: tuple[int, int]) -> N
 
 
 def lay_out(build: Path | None) -> None:
-    """Copy what a build holds of Triton's to where this process will look for it, and may write."""
+    """Copy what a build holds of Triton's to where this process will look for it, and may write.
+
+    Triton's list of a kernel's files names them by their folder, so it is written anew.
+    """
     if build is None or not (build / FOLDER).is_dir():
         return
     target = Path(os.environ["TRITON_CACHE_DIR"])
     for kernel in sorted((build / FOLDER).iterdir()):
-        (target / kernel.name).mkdir(parents=True)
-        for file in kernel.iterdir():
-            shutil.copyfile(file, target / kernel.name / file.name)
+        folder = target / kernel.name
+        folder.mkdir(parents=True)
+        files = [file for file in kernel.iterdir() if not file.name.startswith(_LIST)]
+        for file in files:
+            shutil.copyfile(file, folder / file.name)
+        for listed in kernel.glob(f"{_LIST}*"):
+            paths = {file.name: str(folder / file.name) for file in files}
+            (folder / listed.name).write_text(json.dumps({"child_paths": paths}), "utf-8")
 
 
 class _NoDriver:

@@ -93,6 +93,7 @@ def _preload() -> None:
 def _load_triton() -> None:
     """Load Triton with its driver and its digest, which each process would else compile and work out anew."""
     with suppress(ImportError, RuntimeError, AssertionError, OSError, subprocess.SubprocessError):
+        import triton.experimental.gluon
         import triton.language  # noqa: F401
         from triton.runtime import driver
 

@@ -41,8 +41,9 @@ def _tries(hearing: Hearing) -> Iterator[tuple[str, str]]:
     stand, side = hearing.stand, hearing.require_side()
     hearing.allowed_s = hearing.process.waited_s + min(PATIENCE_S, hearing.left_s())
     own = last_right = stand.problem
+    others = other_shapes(own, hearing.job.kernel_sha256)
     with stand.away():
-        for name, other in [*other_shapes(own), ("inputs transposed in memory", None)]:
+        for name, other in [*others, ("inputs transposed in memory", None)]:
             problem, is_swapped = other or last_right, other is None
             source = InputSource(problem, stand.settings.device, stand.source.precision)
             if is_swapped and all(len(leaf.shape) < 2 for leaf in source.leaves):

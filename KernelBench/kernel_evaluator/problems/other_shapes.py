@@ -6,31 +6,33 @@ Executes the problem's source, trusted as the oracle's own, where no tensor take
 from __future__ import annotations
 
 import ast
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 
-from kernel_evaluator import secret_draws
 from kernel_evaluator.problems.inputs import InputLeaf, InputSource, load_module
 from kernel_evaluator.problems.problem_set import Problem
 
 _MISFITS = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, ArithmeticError)
 
 
-def other_shapes(problem: Problem) -> Iterator[tuple[str, Problem]]:
+def other_shapes(problem: Problem, kernel_sha256: str) -> Iterator[tuple[str, Problem]]:
     """Give the problem with inputs of other shapes for the same model: all that may change at once, then one.
 
-    Sizes are drawn: odd ones, smaller than the graded. None where every size is the model's as well.
+    Sizes are odd ones, smaller than the graded, drawn by the kernel's digest: whoever writes a kernel cannot
+    choose them, and who builds it ahead knows them. None where every size is the model's as well.
     """
+    drawing = random.Random(kernel_sha256)
     graded = _seen(problem)
     if graded is None:
         return
-    drawn = {name: _odd_below(value) for name, value in _sizes(problem).items() if value > 1}
+    drawn = {name: _odd_below(value, drawing) for name, value in _sizes(problem).items() if value > 1}
     free = {name: size for name, size in drawn.items() if _fits(_with(problem, {name: size}), graded)}
     if not free:
         return
-    name = secret_draws.one(sorted(free))
+    name = drawing.choice(sorted(free))
     tries = [free, {name: free[name]}] if len(free) > 1 else [free]
     for sizes in tries:
         other = _with(problem, sizes)
@@ -51,8 +53,8 @@ def _sizes(problem: Problem) -> dict[str, int]:
     return {name: values[name] for name in sorted(names) if type(values.get(name)) is int}
 
 
-def _odd_below(size: int) -> int:
-    return secret_draws.one(range(max(1, size // 4), max(2, size // 2))) | 1 if size > 2 else 1
+def _odd_below(size: int, drawing: random.Random) -> int:
+    return drawing.randrange(max(1, size // 4), max(2, size // 2)) | 1 if size > 2 else 1
 
 
 def _with(problem: Problem, sizes: dict[str, int]) -> Problem:
