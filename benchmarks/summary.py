@@ -38,6 +38,7 @@ WANTED = (
     "torch-compile-max-autotune",
     "founders-triton",
     "founders-cuda",
+    "founders-cutile",
     "first-light",
 )
 GPUS = ("H100", "H200")
