@@ -7,7 +7,7 @@ device of the wrong kind, an answer that was refused.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,8 +104,8 @@ class _Builds:
         self._settings = settings
         self._meter = meter
         self._pool = ThreadPoolExecutor(max_workers=epoch.MAX_BUILDERS, thread_name_prefix="modal-build")
-        needed = {job.kernel_sha256: job for job in jobs if recognise(job.source).needs_build}
-        self._builds = {digest: self._pool.submit(self._build, job) for digest, job in needed.items()}
+        needed = {_what_is_built(job): job for job in jobs if _is_built_ahead(job)}
+        self._builds = {what: self._pool.submit(self._build, job) for what, job in needed.items()}
 
     def __enter__(self) -> _Builds:
         return self
@@ -115,8 +115,11 @@ class _Builds:
 
     def of(self, group: Group) -> dict[str, Packed]:
         """Wait for the builds of these kernels; what could not be built in advance is left out."""
-        waited = [self._builds[job.kernel_sha256] for job in group if job.kernel_sha256 in self._builds]
-        return {name: files for future in waited for name, files in future.result().items()}
+        found: dict[str, Packed] = {}
+        for what in map(_what_is_built, group):
+            if what in self._builds:
+                found.update(self._builds[what].result())
+        return found
 
     def _build(self, job: Job) -> dict[str, Packed]:
         try:
@@ -158,8 +161,8 @@ class _Sender:
 
     def _ask(self, group: Group) -> list[tuple[Group, Answer | Fault]]:
         """Ask for a group, in as many requests as its builds need."""
-        builds = self._builds.of(group)
-        return [(part, self._answer(part, text)) for part, text in _requests(group, self._settings, builds)]
+        requests = _requests(group, self._settings, self._builds)
+        return [(part, self._answer(part, text)) for part, text in requests]
 
     def _answer(self, group: Group, request: str) -> Answer | Fault:
         try:
@@ -176,13 +179,23 @@ class _Sender:
         return ("container_fault", answer.fault) if answer.fault else answer
 
 
-def _requests(group: Group, settings: Settings, builds: Mapping[str, Packed]) -> Iterator[tuple[Group, str]]:
+def _is_built_ahead(job: Job) -> bool:
+    facts = recognise(job.source)
+    return facts.needs_build or facts.has_triton
+
+
+def _what_is_built(job: Job) -> tuple[str, str]:
+    """What a build hangs on: the kernel, and the problem, on whose inputs it may have to be called."""
+    return job.kernel_sha256, job.problem.sha256
+
+
+def _requests(group: Group, settings: Settings, builds: _Builds) -> Iterator[tuple[Group, str]]:
     """Part a group so that each request travels whole.
 
     A larger one would have to be fetched by the container, which has no network. A single kernel whose build
     is too large is sent without it.
     """
-    text = pack_request(group, settings, builds)
+    text = pack_request(group, settings, builds.of(group))
     if len(text) <= MAX_REQUEST_BYTES:
         yield group, text
     elif len(group) == 1:
@@ -190,8 +203,7 @@ def _requests(group: Group, settings: Settings, builds: Mapping[str, Packed]) ->
     else:
         middle = len(group) // 2
         for half in (group[:middle], group[middle:]):
-            digests = {job.kernel_sha256 for job in half}
-            yield from _requests(half, settings, {k: v for k, v in builds.items() if k in digests})
+            yield from _requests(half, settings, builds)
 
 
 @contextmanager

@@ -27,6 +27,9 @@ MAX_PACKED_BYTES = 1_900_000
 _NAME = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(rf"build\.json|[0-9a-f]{{64}}/(?:error\.txt|[A-Za-z0-9_.\-]{{1,200}}\.so)|{TRITON_FILE}")
 
+_FOR_READING = (".ttir", ".ttgir", ".llir", ".ptx", ".source")
+"""Two thirds of what Triton keeps: what it went through on its way to the code."""
+
 Packed = Mapping[str, str]
 """The files of one build, by their relative path, compressed and in base64."""
 
@@ -56,8 +59,12 @@ def build(request: str) -> str:
 
 
 def pack(folder: Path) -> Packed:
-    """Pack the plain files of a finished build."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    """Pack the plain files of a finished build, but for what Triton keeps to be read by people alone."""
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink() and path.suffix not in _FOR_READING
+    )
     return {
         path.relative_to(folder).as_posix(): base64.b64encode(zlib.compress(path.read_bytes())).decode()
         for path in files

@@ -42,6 +42,7 @@ PROBLEM = ProblemSet().load(1, 19)
 TIMING = Timing(median=1.0, mean=1.0, std=0.0, min=1.0, max=1.0, n=9)
 PLAIN = "class ModelNew: pass  # "
 COMPILED = "from torch.utils.cpp_extension import load_inline\nmodule = load_inline('m', 'x')\nclass ModelNew: pass\n"
+TRITON = "import triton\n@triton.jit\ndef f(): pass\nclass ModelNew: pass\n"
 
 
 @pytest.fixture(scope="module")
@@ -421,23 +422,24 @@ def test_eight_large_builds_travel_without_anything_that_a_container_would_have_
     fake: FakeModal,
 ) -> None:
     """The client puts a larger call into a blob; the server here, as a container without a network, has none."""
-    arrived: dict[str, int] = {}
+    sent: dict[str, str] = {}
+    arrived: dict[str, str] = {}
 
     def building(request: str) -> str:
-        (job,), _ = read_request(request)
-        return json.dumps({job.kernel_sha256: {"build.json": os.urandom(700_000).hex()}})
+        name = os.urandom(32).hex()  # a build is named by more than its kernel
+        sent[name] = os.urandom(700_000).hex()
+        return json.dumps({name: {"build.json": sent[name]}})
 
     def judging(request: str) -> str:
         assert len(request) <= MAX_REQUEST_BYTES
-        arrived.update({name: len(files["build.json"]) for name, files in read_builds_of(request).items()})
+        arrived.update({name: files["build.json"] for name, files in read_builds_of(request).items()})
         return judge_all(request)
 
     fake.functions = {"build_kernels": building, "judge_kernels": judging}
-    asked = jobs(8, COMPILED)
-    rows = run(asked)
+    rows = run(jobs(8, COMPILED))
 
     assert {Status.CORRECT} == {row.status for row in rows.values()}
-    assert {job.kernel_sha256: 1_400_000 for job in asked} == arrived
+    assert len(sent) == 8 and sent == arrived
 
 
 def test_a_kernel_of_the_largest_size_and_the_worst_signs_fits_into_a_call(fake: FakeModal) -> None:
@@ -446,7 +448,10 @@ def test_a_kernel_of_the_largest_size_and_the_worst_signs_fits_into_a_call(fake:
     assert {Status.CORRECT} == {row.status for row in run(jobs(8, source)).values()}
 
 
-def test_what_needs_compiling_is_built_without_a_gpu_and_travels_to_the_judge(fake: FakeModal) -> None:
+@pytest.mark.parametrize("source", [COMPILED, TRITON], ids=["C++", "Triton"])
+def test_what_needs_compiling_is_built_without_a_gpu_and_travels_to_the_judge(
+    fake: FakeModal, source: str
+) -> None:
     packed = {"a" * 64: {"build.json": "eJwDAAAAAAE="}}
     arrived = []
 
@@ -455,7 +460,7 @@ def test_what_needs_compiling_is_built_without_a_gpu_and_travels_to_the_judge(fa
         return judge_all(request)
 
     fake.functions = {"build_kernels": lambda request: json.dumps(packed), "judge_kernels": judging}
-    run([*jobs(1), *jobs(2, COMPILED)[1:]])
+    run([*jobs(1), *jobs(2, source)[1:]])
 
     assert [packed] == arrived
     assert 1 == fake.attempts["build_kernels"]
