@@ -104,7 +104,7 @@ class _Builds:
         self._settings = settings
         self._meter = meter
         self._pool = ThreadPoolExecutor(max_workers=epoch.MAX_BUILDERS, thread_name_prefix="modal-build")
-        needed = {_what_is_built(job): job for job in jobs if _is_built_ahead(job)}
+        needed = {_what_is_built(job): job for job in jobs if recognise(job.source).is_built_ahead}
         self._builds = {what: self._pool.submit(self._build, job) for what, job in needed.items()}
 
     def __enter__(self) -> _Builds:
@@ -177,11 +177,6 @@ class _Sender:
         except RefusedAnswerError as error:
             return "refused_answer", str(error)
         return ("container_fault", answer.fault) if answer.fault else answer
-
-
-def _is_built_ahead(job: Job) -> bool:
-    facts = recognise(job.source)
-    return facts.needs_build or facts.has_triton
 
 
 def _what_is_built(job: Job) -> tuple[str, str]:

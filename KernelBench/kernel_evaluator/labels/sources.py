@@ -73,6 +73,11 @@ class SourceFacts:
     builds_late: bool
     has_triton: bool
 
+    @property
+    def is_built_ahead(self) -> bool:
+        """Whether a process without a GPU has something to compile."""
+        return self.needs_build or self.has_triton
+
 
 def recognise(source: str) -> SourceFacts:
     """Say what a source uses; one that does not parse is judged by its words alone."""

@@ -93,7 +93,7 @@ class _Stream:
     def _read(self, jobs: Iterable[Job]) -> None:
         try:
             for job in jobs:
-                self._came.put((job, recognise(job.source).needs_build))
+                self._came.put((job, recognise(job.source).is_built_ahead))
         except Exception as error:  # noqa: BLE001 (raised again where jobs are taken)
             self._fault = error
         self._ended.set()
