@@ -51,8 +51,9 @@ _KEPT_VARIABLES = (
 )
 
 _KEEPING_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-"""What a call has given back stays with its process, from the first call on. By itself the C library begins to
-keep it by what was freed before: an old process was five times as fast as a young one, which paged it in anew."""
+"""What a call has given back stays with its process, from the first call on. By itself the C library begins
+to keep it by what was freed before: an old process was five times as fast as a young one, which paged it in
+anew at each call."""
 
 _FOLDER_VARIABLES = (
     "LD_LIBRARY_PATH",

@@ -1,6 +1,7 @@
 """The engine `modal`, with the real client, against a server that speaks Modal's protocol."""
 
 import dataclasses
+import gc
 import itertools
 import json
 import os
@@ -47,11 +48,17 @@ TRITON = "import triton\n@triton.jit\ndef f(): pass\nclass ModelNew: pass\n"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeModal]:
-    """One server for the module: the client keeps its connection for the life of the process."""
-    fake = FakeModal({})
+    """One server for the module: the client keeps its connection for the life of the process.
+
+    Hypothesis leaves a callback with the garbage collector, and with it client and server wait for each other
+    for ever now and then, where a file of the same process has used it before.
+    """
+    fake, left = FakeModal({}), gc.callbacks[:]
+    gc.callbacks.clear()
     with serve(fake) as url:
         os.environ["MODAL_SERVER_URL"] = url
         yield fake
+    gc.callbacks[:] = left
 
 
 @pytest.fixture
