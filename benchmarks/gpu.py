@@ -22,7 +22,9 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,21 +106,22 @@ def steps(work: Path, parts: int) -> list[Step]:
     return [
         *in_parts("pytorch-eager"),
         *in_parts("founders-triton"),
+        *in_parts("founders-cuda"),
+        evaluate("first-light"),
+        *([evaluate("founders-cutile")] if _is_installed("cuda-tile") else []),
         *in_parts("pytorch-eager-bf16"),
         *in_parts("founders-triton-bf16"),
+        script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
+        *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
         *_certify_again(work),
         script("places", "--sizes", "full", "--device", "cuda", "--out", str(work / "places.json")),
         *map(generic, ("half", "earlier")),
-        *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
-        *in_parts("founders-cuda"),
-        evaluate("first-light"),
         *map(stages, ("pytorch-eager", "founders-triton")),
         Step(
             name="tests",
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
         ),
         script("worked", "--work", str(work / "worked")),
-        script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
         script("prompt_examples", "--out", str(work / "prompt_examples.json")),
         audit("founders-cuda"),
         audit("founders-triton"),
@@ -144,6 +147,12 @@ def _certify_again(work: Path) -> list[Step]:
     arguments = ["--device", "cuda", "--precision", BF16, "--out", str(out)]
     arguments += ["--only", ",".join(key.replace("_", "/") for key in only)]
     return [Step(name="certify-bf16", command=[*KBL, "certify", *arguments])]
+
+
+def _is_installed(package: str) -> bool:
+    with suppress(PackageNotFoundError):
+        return bool(version(package))
+    return False
 
 
 def _is_tried(gpu: str) -> bool:
