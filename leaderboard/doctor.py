@@ -32,7 +32,10 @@ WALLS = ("ipc", "mount", "network", "no-new-privileges", "pid", "root", "seccomp
 
 RESTORE = "git checkout -- KernelBench site submissions, or, outside of a checkout, install it again"
 
-_TABLES = [PROBLEM_SET / f"{name}.json" for name in ("certificates", "figures", "fingerprints", "sizes")]
+_TABLES = [
+    PROBLEM_SET / f"{name}.json"
+    for name in ("certificates", "figures", "fingerprints", "places", "sharpness", "sizes")
+]
 _GIB = 2**30
 _TORCH_PROBE = """
 import json, torch

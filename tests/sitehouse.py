@@ -26,6 +26,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from synthetic import write_repository  # noqa: E402
 
 PROBLEMS_A_LEVEL = 3
+DECIDING = ("certificates.json", "places.json", "sharpness.json")
+"""What says which problems are ranked."""
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -150,9 +152,10 @@ def add_sample(root: Path, entry: str) -> None:
 
 def read(root: Path, **config: Any) -> SiteData:
     """Read a repository laid out as ours, with all problems ranked unless it says which."""
-    certificates = root / "certificates.json"
-    if not certificates.exists():
-        certificates.write_text('{"problems": {}}')
+    certificates, *beside = (root / name for name in DECIDING)
+    for table in (certificates, *beside):
+        if not table.exists():
+            table.write_text('{"problems": {}}')
     places = Places(
         data=root / "data",
         submissions=root / "submissions",

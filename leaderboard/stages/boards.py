@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from kernel_evaluator.problems.certificates import CERTIFICATES
 from kernel_evaluator.problems.deciding import SHARPNESS, Deal, deal_of, read
@@ -31,9 +32,10 @@ def load_boards(
 
 
 def read_certificates(path: Path = CERTIFICATES) -> Certificates:
-    """Read which problems are not ranked, and the evidence, by precision; raise StoreError without the file.
+    """Read which problems are not ranked, and the evidence, by precision; raise StoreError without the files.
 
-    What is not ranked in fp32 is in no precision. A precision whose certificates are missing is left out.
+    What is not ranked in fp32 is in no precision. A precision whose certificates are missing is left out. The
+    other files lie beside `path`.
     """
     common = _unranked(_certified(path))
     own = {name: path.with_name(f"{path.stem}-{name}.json") for name in BOARD_PRECISIONS[1:]}
@@ -52,18 +54,19 @@ def _unranked(problems: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     return {key: str(facts["evidence"]) for key, facts in problems.items() if not facts["ranked"]}
 
 
-def _read(path: Path) -> dict[str, Mapping[str, object]]:
+def _read(path: Path) -> dict[str, Any]:
+    """Read what a file says of problems: scores depend on it, so its absence never means "all are ranked"."""
+    if not path.is_file():
+        raise store.StoreError(f"{path} is missing: it says which problems are ranked; kbl doctor says more")
     return dict(store.read_strictly(path)["problems"])
 
 
 def _certified(path: Path) -> Mapping[str, Mapping[str, object]]:
-    """Read the certificates: a score depends on them, so their absence never stands for "all are ranked".
+    """Read the certificates of fp32, with what other files know.
 
     A problem is not ranked where a trivial answer satisfies it, nor where no inputs decide it at full size,
     nor where a kernel may know places that it need not compute.
     """
-    if not path.is_file():
-        raise store.StoreError(f"{path} is missing: it says which problems are ranked; kbl doctor says more")
     problems = _read(path)
     known = _known_places(path.with_name(PLACES.name))
     for key, why in (known | _undecided(path.with_name(SHARPNESS.name))).items():
@@ -84,16 +87,15 @@ def read_deals(path: Path = SHARPNESS) -> dict[str, tuple[str, Deal]]:
 
 
 def _undecided(path: Path) -> dict[str, str]:
-    found: Mapping[str, Mapping[str, object]] = read(path)["problems"].get("full", {})
+    found: Mapping[str, Mapping[str, object]] = _read(path).get("full", {})
     deals = {key: deal_of(entry) for key, entry in found.items() if "error" not in entry}
     return {key: deal.undecided for key, deal in deals.items() if deal.undecided}
 
 
 def _known_places(path: Path) -> dict[str, str]:
-    found = store.read_strictly(path)["problems"] if path.is_file() else {}
     return {
         key: f"{seen['two_draws']:.1%} of all places may be left as they are ({seen['where']} inputs)"
-        for key, seen in found.items()
+        for key, seen in _read(path).items()
         if seen["two_draws"] > MOST_PLACES
     }
 

@@ -60,6 +60,15 @@ def result(entry, kernels, gpu="H200", sizes="full"):
 
 
 NONE = {"fp32": {}}
+
+
+def deciding(folder, **said):
+    """Write what says which problems are ranked, nothing where it is not told; give the certificates' path."""
+    for name in ("certificates", "places", "sharpness"):
+        (folder / f"{name}.json").write_text(json.dumps({"problems": said.get(name, {})}))
+    return folder / "certificates.json"
+
+
 """All problems are ranked."""
 
 
@@ -296,12 +305,17 @@ def test_of_two_boards_of_a_precision_the_fuller_comes_first():
 
 
 def test_only_certificates_that_take_the_rank_away_are_read(tmp_path):
-    path = tmp_path / "certificates.json"
     facts = {"1_23": {"evidence": "zeros", "ranked": False}, "1_1": {"evidence": "none", "ranked": True}}
-    path.write_text(json.dumps({"problems": facts}))
-    assert read_certificates(path)["fp32"] == {"1_23": "zeros"}
-    with pytest.raises(store.StoreError, match=r"absent.json is missing"):
-        read_certificates(tmp_path / "absent.json")
+    assert read_certificates(deciding(tmp_path, certificates=facts))["fp32"] == {"1_23": "zeros"}
+
+
+@pytest.mark.parametrize("name", ["certificates.json", "places.json", "sharpness.json"])
+def test_a_file_that_says_what_is_ranked_and_is_missing_is_an_error(tmp_path, name):
+    path = deciding(tmp_path)
+    assert read_certificates(path)["fp32"] == {}
+    (tmp_path / name).unlink()
+    with pytest.raises(store.StoreError, match=f"{name} is missing"):
+        read_certificates(path)
 
 
 def test_what_says_nothing_in_bf16_counts_on_boards_of_fp32_alone():
@@ -385,9 +399,7 @@ def test_a_result_in_the_wrong_folder_is_an_error_that_names_it(repository):
 
 
 def test_what_no_inputs_decide_at_full_size_does_not_count_and_says_why(tmp_path):
-    path = tmp_path / "certificates.json"
     facts = {name: {"evidence": "none", "ranked": True} for name in ("1_1", "1_2", "1_3")}
-    path.write_text(json.dumps({"problems": facts}))
 
     def entry(**passes):
         inputs = {name: {"passes": dict.fromkeys(twins, 0.5), "shares": {}} for name, twins in passes.items()}
@@ -398,7 +410,7 @@ def test_what_no_inputs_decide_at_full_size_does_not_count_and_says_why(tmp_path
         "1_2": entry(upstream=["zeros"], signed=["mean"]),
         "1_3": entry(upstream=["zeros"], signed=["tf32"], mixed=[]),
     }
-    (tmp_path / "sharpness.json").write_text(json.dumps({"problems": {"full": full, "reduced": {}}}))
+    path = deciding(tmp_path, certificates=facts, sharpness={"full": full, "reduced": {}})
     found = read_certificates(path)["fp32"]
     assert set(found) == {"1_1", "1_2"}
     assert "nothing tells zeros" in found["1_1"] and "passes" in found["1_2"]
@@ -407,13 +419,10 @@ def test_what_no_inputs_decide_at_full_size_does_not_count_and_says_why(tmp_path
 
 
 def test_what_may_be_left_as_it_is_at_known_places_does_not_count_and_says_where(tmp_path):
-    path = tmp_path / "certificates.json"
     facts = {name: {"evidence": "none", "ranked": True} for name in ("1_1", "1_2")}
-    path.write_text(json.dumps({"problems": facts}))
     shares = {"1_1": 0.025, "1_2": 0.009}
     places = {name: {"two_draws": share, "where": "zero on mixed"} for name, share in shares.items()}
-    (tmp_path / "places.json").write_text(json.dumps({"problems": places}))
-    assert read_certificates(path)["fp32"] == {
+    assert read_certificates(deciding(tmp_path, certificates=facts, places=places))["fp32"] == {
         "1_1": "2.5% of all places may be left as they are (zero on mixed inputs)"
     }
 
