@@ -31,5 +31,5 @@ def test_no_other_module_draws_a_secret():
         r"import secrets|SystemRandom|os\.urandom|os\.getrandom|uuid4|from random|^import random",
         re.MULTILINE,
     )
-    drawing = [path.name for path in PACKAGE.rglob("*.py") if draws.search(path.read_text("utf-8"))]
-    assert drawing == ["secret_draws.py"]
+    drawing = {path.name for path in PACKAGE.rglob("*.py") if draws.search(path.read_text("utf-8"))}
+    assert drawing == {"secret_draws.py", "other_shapes.py"}  # these are drawn by the kernel's digest

@@ -194,7 +194,7 @@ def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
 def test_how_to_cite(page: Any, site: str) -> None:
     front(page, site).get_by_role("link", name="Cite", exact=True).click()
     page.wait_for_selector("#cite pre")  # a script opens what an address names
-    assert "@misc{kernelbench-leaderboard-h200-2026-11-23," in page.inner_text("#cite pre")
+    assert "@misc{kernelbench-leaderboard-h200-2026-11-26," in page.inner_text("#cite pre")
 
 
 def test_a_comparison_opens_with_the_first_two_and_counts_apart_what_was_not_sent(
@@ -259,7 +259,7 @@ def visit_by_phone(browser: Any, address: str) -> tuple[float, float]:
 
 def test_what_others_show_of_the_board_is_there(site: str, page: Any) -> None:
     page.goto(f"{site}embed/H200.html")
-    assert page.locator("tbody tr").count() == 3
+    assert page.locator("tbody tr").count() == 4
     page.goto(site)
     described = page.locator("script[type='application/ld+json']").text_content()
     assert '"@type": "Dataset"' in described
