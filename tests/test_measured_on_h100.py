@@ -99,6 +99,18 @@ def test_copies_judged_on_other_machines_agree():
     assert apart(first, before) == apart(before, again) == []
 
 
+def test_the_second_machine_was_slower_where_a_model_waits_for_launches():
+    before, again = (
+        {str(row.key): row.reference_ms.median for row in read_result(ROOT / "data" / path).rows}
+        for path in ("history/H100/pytorch-eager/2.json", "results/H100/pytorch-eager.json")
+    )
+    longer = {key: again[key] / before[key] - 1 for key in again}
+    slower = [key for key, share in longer.items() if share > 0.03]
+    assert (len(slower), sum(key.startswith("level_3") for key in slower)) == (25, 24)
+    assert sum(abs(share) <= 0.01 for share in longer.values()) == 200
+    assert 1 < max(longer.values()) < 1.2
+
+
 def test_tritons_kernels_judged_on_two_machines_agree_but_for_one():
     before, again = (
         recorded("history/H100/founders-triton/3.json"),
