@@ -12,6 +12,7 @@ from kernel_evaluator.problems.jobs import Job
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import ResultFile, Status
+from sitehouse import DECIDING
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
@@ -60,16 +61,14 @@ def result(entry, kernels, gpu="H200", sizes="full"):
 
 
 NONE = {"fp32": {}}
+"""All problems are ranked."""
 
 
 def deciding(folder, **said):
     """Write what says which problems are ranked, nothing where it is not told; give the certificates' path."""
-    for name in ("certificates", "places", "sharpness"):
-        (folder / f"{name}.json").write_text(json.dumps({"problems": said.get(name, {})}))
+    for name in DECIDING:
+        (folder / name).write_text(json.dumps({"problems": said.get(name.removesuffix(".json"), {})}))
     return folder / "certificates.json"
-
-
-"""All problems are ranked."""
 
 
 def standings(*entries, certificates=None):
@@ -309,7 +308,7 @@ def test_only_certificates_that_take_the_rank_away_are_read(tmp_path):
     assert read_certificates(deciding(tmp_path, certificates=facts))["fp32"] == {"1_23": "zeros"}
 
 
-@pytest.mark.parametrize("name", ["certificates.json", "places.json", "sharpness.json"])
+@pytest.mark.parametrize("name", DECIDING)
 def test_a_file_that_says_what_is_ranked_and_is_missing_is_an_error(tmp_path, name):
     path = deciding(tmp_path)
     assert read_certificates(path)["fp32"] == {}

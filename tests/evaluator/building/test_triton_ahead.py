@@ -128,6 +128,14 @@ def test_a_kernels_process_finds_what_was_compiled_ahead(builder: Builder, tmp_p
     assert compiled_anew(built, source, PROBLEM.source, "float32", tmp_path) == "compiled 0 for 2"
 
 
+def test_a_kernel_that_takes_its_size_as_an_argument_is_compiled_for_odd_ones_too(
+    builder: Builder, tmp_path: Path
+) -> None:
+    built, odd = build(builder, kernel()), PROBLEM.source.replace("4096", "777")
+    assert len(cubins(built)) == 2
+    assert compiled_anew(built, kernel(), odd, "float32", tmp_path) == "compiled 0 for 2"
+
+
 def test_another_precision_is_compiled_anew(builder: Builder, tmp_path: Path) -> None:
     built = build(builder, kernel())
     assert compiled_anew(built, kernel(), PROBLEM.source, "bfloat16", tmp_path) == "compiled 2 for 2"
@@ -179,6 +187,7 @@ def test_a_build_travels_to_another_machine(builder: Builder, tmp_path: Path) ->
     name = built.cache.name
     unpack(read_builds(json.dumps({name: pack(built.cache)})), tmp_path)
     there = replace(built, cache=tmp_path / name)
+    assert [path.read_bytes() for path in cubins(there)] == [path.read_bytes() for path in cubins(built)]
     assert compiled_anew(there, kernel(), PROBLEM.source, "float32", tmp_path) == "compiled 0 for 2"
 
 
