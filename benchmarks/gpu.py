@@ -22,15 +22,14 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
+from kernel_evaluator.machine.extras import is_installed  # noqa: E402
 from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
 from kernel_evaluator.problems.certificates import path_for  # noqa: E402
 from kernel_evaluator.records.rows import BF16  # noqa: E402
@@ -108,7 +107,7 @@ def steps(work: Path, parts: int) -> list[Step]:
         *in_parts("founders-triton"),
         *in_parts("founders-cuda"),
         evaluate("first-light"),
-        *([evaluate("founders-cutile")] if _is_installed("cuda-tile") else []),
+        *([evaluate("founders-cutile")] if is_installed("cuda.tile") else []),
         *in_parts("pytorch-eager-bf16"),
         *in_parts("founders-triton-bf16"),
         script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
@@ -147,12 +146,6 @@ def _certify_again(work: Path) -> list[Step]:
     arguments = ["--device", "cuda", "--precision", BF16, "--out", str(out)]
     arguments += ["--only", ",".join(key.replace("_", "/") for key in only)]
     return [Step(name="certify-bf16", command=[*KBL, "certify", *arguments])]
-
-
-def _is_installed(package: str) -> bool:
-    with suppress(PackageNotFoundError):
-        return bool(version(package))
-    return False
 
 
 def _is_tried(gpu: str) -> bool:

@@ -8,7 +8,6 @@ Examples whose framework or device is missing are listed with the reason. Fails 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_evaluator.machine.architectures import Vendor, device_vendor
+from kernel_evaluator.machine.extras import is_installed
 from kernel_evaluator.problems.jobs import Job, Settings, Verdict
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
@@ -111,8 +111,7 @@ def _lacks(need: str) -> str:
         return "" if shutil.which("rocminfo") else "no AMD GPU on this machine"
     if need.isupper():
         return "" if os.environ.get(need) else f"the variable {need} is not set"
-    there = importlib.util.find_spec(need.partition(".")[0]) and importlib.util.find_spec(need)
-    return "" if there else f"the package {need} is not installed"
+    return "" if is_installed(need) else f"the package {need} is not installed"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib.util
 import json
 import os
 import sys
@@ -26,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.engines.local import LocalEngine  # noqa: E402
+from kernel_evaluator.machine.extras import is_installed  # noqa: E402
 from kernel_evaluator.problems.jobs import Job, Settings, Verdict  # noqa: E402
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
@@ -135,12 +135,6 @@ def _runs_here(entry: dict[str, Any], device: str) -> bool:
         elif not is_installed(needed):
             return False
     return True
-
-
-def is_installed(module: str) -> bool:
-    """Whether a module can be found; one inside a package that is not here cannot."""
-    package = module.partition(".")[0]
-    return importlib.util.find_spec(package) is not None and importlib.util.find_spec(module) is not None
 
 
 def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:

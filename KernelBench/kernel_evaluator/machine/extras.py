@@ -27,7 +27,12 @@ class MissingExtraError(Exception):
 
 def missing(extra: str) -> list[str]:
     """Name the modules of an extra that are not here."""
-    return [name for name in EXTRAS[extra] if find_spec(name) is None]
+    return [name for name in EXTRAS[extra] if not is_installed(name)]
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be found; one inside a package that is not here cannot."""
+    return find_spec(module.partition(".")[0]) is not None and find_spec(module) is not None
 
 
 def install(extra: str) -> str:
