@@ -12,7 +12,7 @@ from kernel_evaluator.proofs.certify import Certification
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
-from leaderboard.stages.boards import read_certificates
+from leaderboard.stages.boards import PLACES, read_certificates
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +67,7 @@ def test_a_product_is_ranked_in_bf16_too():
 
 def test_the_command_continues_a_file_and_stops_when_its_time_is_up(tmp_path):
     path = tmp_path / "certificates.json"
+    (tmp_path / PLACES.name).write_text('{"problems": {}}')
     arguments = [
         "certify",
         "--device",
