@@ -22,7 +22,7 @@ from kernel_evaluator.machine.figures import PLAUSIBLE
 from kernel_evaluator.problems.jobs import Job, unmeasured_row
 from kernel_evaluator.records.rows import BUSY_HOST, Failure, Row, Status
 from kernel_evaluator.stand.stand import Stand
-from kernel_evaluator.timing import deals, floor, stopping, suspicions, timed_outputs
+from kernel_evaluator.timing import deals, floor, suspicions, timed_outputs
 from kernel_evaluator.timing.deck import Deck
 from kernel_evaluator.timing.measurement import Measurement
 
@@ -93,14 +93,12 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
         trials.affine_trial(hearing)
         hearing.mark("affine")
         deck.see("upstream")  # that trial had such inputs
-    elif names:
+    elif names and not hearing.is_slow:
         trials.panel_trial(hearing, "upstream")
         deck.see("upstream")
     found = _measured(hearing, deck) if settings.measure else None
     checks = _checks(deck, names)
-    for distribution in [name for name in names if name not in deck.seen]:
-        if hearing.is_slow and hearing.calls >= stopping.MAX_SLOW_CALLS:
-            break
+    for distribution in [] if hearing.is_slow else [name for name in names if name not in deck.seen]:
         trials.panel_trial(hearing, distribution)
         checks["panel_passed"] += 1
     hearing.mark("panel")

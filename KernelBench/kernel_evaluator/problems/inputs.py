@@ -25,28 +25,40 @@ NUDGE = 2.0**-21
 _PIECE = 1 << 27
 _FEW = 64
 _FEW_NEEDLES, _NEEDLE_IN = 4, 1 << 14
+_SPIKE_IN = 1 << 10
 _OFTEN, _COIN = 0.5, 0x40
+_KEPT_BITS, _SET_BITS = ~0xFFFF | 0x1F, 0x6FE0
 _UNIFORM = (torch.rand, torch.rand_like)
 
 
+def _scaled(x: torch.Tensor, factor: float, offset: float) -> torch.Tensor:
+    """factor * x + offset, in one pass over what may be gigabytes."""
+    return torch.add(x.new_full((), offset), x, alpha=factor, out=x)
+
+
 def _signed(x: torch.Tensor) -> torch.Tensor:
-    return x.mul_(2).sub_(1)
+    return _scaled(x, 2, -1)
 
 
 def _heavy_tail(x: torch.Tensor) -> torch.Tensor:
-    return x.sub_(0.5).mul_(torch.empty_like(x).exponential_(1.0)).mul_(3)
+    return x.sub_(0.5).mul_(torch.empty_like(x).exponential_(1 / 3))
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
     if x.dim() == 0 or x.shape[0] < 2:
         return x
     slope = torch.linspace(-1, 1, x.shape[0], device=x.device, dtype=x.dtype)
-    return x.mul_(0.5).add_(slope.view(-1, *[1] * (x.dim() - 1)))
+    return torch.add(slope.view(-1, *[1] * (x.dim() - 1)), x, alpha=0.5, out=x)
 
 
 def _spikes(x: torch.Tensor) -> torch.Tensor:
-    spiked = torch.rand_like(x) < 1 / 1024
-    return x.mul_(2).sub_(1).mul_(spiked.to(x.dtype).mul_(99).add_(1))
+    """One in so many at secret places is a hundred times as large."""
+    flat = _signed(x).view(-1)
+    # As many as come to that share on average, where there are few elements too.
+    count = int(flat.numel() / _SPIKE_IN + torch.rand((), device="cpu").item())
+    at = torch.randint(flat.numel(), (count,), device=x.device)
+    flat[at] = flat[at] * 100
+    return x
 
 
 def _needles(x: torch.Tensor) -> torch.Tensor:
@@ -66,7 +78,7 @@ def _pointed(x: torch.Tensor) -> torch.Tensor:
 def _one_sided(x: torch.Tensor) -> torch.Tensor:
     """Round always in one direction, to 10 bits of fraction as to 7: bits just under the middle."""
     if x.dtype == torch.float32:
-        x.view(torch.int32).bitwise_and_(~0xFFFF | 0x1F).bitwise_or_(0x6FE0)
+        x.view(torch.int32).bitwise_and_(_KEPT_BITS).bitwise_or_(_SET_BITS)
     return x
 
 
@@ -76,11 +88,16 @@ def _mixed(x: torch.Tensor) -> torch.Tensor:
     About half of them, one here and one there, round to one side.
     """
     low, wide, uneven = torch.rand(3, device="cpu").tolist()
-    x.sub_(low).mul_(2 * 8**wide)
+    scale = 2 * 8**wide
     if uneven < _OFTEN:
-        x.mul_(_by_row(x, -2, 2))
+        by_row = _by_row(x, -2, 2).mul_(scale)
+        torch.addcmul(by_row * -low, x, by_row, out=x)
+    else:
+        _scaled(x, scale, -low * scale)
     if x.dtype == torch.float32:
-        x.copy_(torch.where(x.view(torch.int32).bitwise_and(_COIN) == 0, x, _one_sided(x.clone())))
+        bits = x.view(torch.int32)
+        sided = bits.bitwise_and(_KEPT_BITS).bitwise_or_(_SET_BITS)
+        torch.where(bits.bitwise_and(_COIN).bool(), sided, bits, out=bits)
     return x
 
 
@@ -95,9 +112,9 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "upstream": lambda x: x,
     "signed": _signed,
     "heavy_tail": _heavy_tail,
-    "large": lambda x: x.sub_(0.5).mul_(200),
+    "large": lambda x: _scaled(x, 200, -100),
     "small": lambda x: x.div_(100),
-    "near_one": lambda x: x.mul_(0.5).add_(0.75),
+    "near_one": lambda x: _scaled(x, 0.5, 0.75),
     "rows": _rows,
     "spikes": _spikes,
     "needles": _needles,

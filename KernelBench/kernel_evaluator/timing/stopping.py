@@ -15,14 +15,14 @@ SLOWER, SLOWER_HALF_WIDTH = 0.9, 0.015
 MUCH_SLOWER, MUCH_SLOWER_HALF_WIDTH = 0.25, 0.05
 """So wide it may be where the speedup is below these: to know better how slow a kernel is helps nobody."""
 
-SLOW_MS, SLOW_BESIDE_MS, MAX_SLOW_CALLS = 250.0, 50.0, 12
-"""Where a call takes so long a kernel is called no more often in all, trials and panel among them.
+SLOW_MS, SLOW_BESIDE_MS = 250.0, 50.0
+"""Where a call takes so long a kernel is called as seldom as can be: in few trials, and for six rounds.
 
 Beside a reference that is much faster the second says so.
 """
 
 BUDGET_S = {"cuda": 0.3, "cpu": 2.0}
-PATIENCE_S, OPEN_TIMES = {"cuda": 1.5, "cpu": 2.8}, 2
+PATIENCE_S, OPEN_TIMES = {"cuda": 1.0, "cpu": 2.8}, 2
 LOOSE_HALF_WIDTH = 0.007
 """After the budget this is good enough; what is looser still may take as long as patience lasts.
 

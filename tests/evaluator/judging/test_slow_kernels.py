@@ -4,32 +4,36 @@ from types import SimpleNamespace
 
 import pytest
 from evaluating import jobs_of, judge, kernel
+from kernel_evaluator.judging.trials import SLOW_TRIALS
 from kernel_evaluator.stand import stand as stands
-from kernel_evaluator.timing import stopping
+from kernel_evaluator.timing import pairing, stopping
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.pairing import Round
 
+WITH_OTHER_WEIGHTS = 1
 COUNTED = "class Calls:\n    made = 0\n"
 FEW_CALLS = kernel(
     "Calls.made += 1",
-    f"assert Calls.made <= {stopping.MAX_SLOW_CALLS}, 'one call too many'",
+    f"assert Calls.made <= {SLOW_TRIALS + WITH_OTHER_WEIGHTS + pairing.MIN_ROUNDS}, 'one call too many'",
     f"time.sleep({1.2 * stopping.SLOW_MS / 1e3})",
     head=COUNTED,
 )
 SLOWER = kernel("time.sleep(0.03)")
 SLOW_IN_TRIALS = kernel("Calls.made += 1", "time.sleep(0.4 if Calls.made <= 3 else 0)", head=COUNTED)
-WRONG_AND_SLOW = kernel("time.sleep(0.3)", "return self.right(x) + 1")
+WRONG = kernel(
+    "Calls.made += 1", "assert Calls.made == 1, 'called again'", "return self.right(x) + 1", head=COUNTED
+)
 
 
 @pytest.fixture(scope="module")
 def rows():
-    names = ("few calls", "slower", "slow in trials", "wrong and slow", "right")
-    sources = (FEW_CALLS, SLOWER, SLOW_IN_TRIALS, WRONG_AND_SLOW, kernel("pass"))
+    names = ("few calls", "slower", "slow in trials", "wrong", "right")
+    sources = (FEW_CALLS, SLOWER, SLOW_IN_TRIALS, WRONG, kernel("pass"))
     found = judge(jobs_of(*sources))
     return {name: found[sample] for sample, name in enumerate(names)}
 
 
-def test_a_kernel_whose_calls_take_long_is_called_twelve_times_in_all(rows):
+def test_a_kernel_whose_calls_take_long_is_called_nine_times_in_all(rows):
     row = rows["few calls"]
     assert (row.status, row.trials_passed, row.trials_asked, row.runtime_ms.n) == ("correct", 5, 5, 6)
     assert all(look is not None for look in row.rounds["looks"])
@@ -50,8 +54,14 @@ def test_a_kernel_that_is_slow_in_trials_alone_is_timed_by_as_many_calls_as_any_
     assert row.rounds["reference_calls_a_deal"] == usual > rows["slower"].rounds["reference_calls_a_deal"]
 
 
-def test_a_wrong_kernel_costs_its_trials_alone(rows):
-    assert (rows["wrong and slow"].status, rows["wrong and slow"].rounds) == ("mismatch", None)
+def test_a_wrong_kernel_costs_one_trial(rows):
+    row = rows["wrong"]
+    assert (row.status, row.failure.name, row.trials_passed, row.rounds) == (
+        "mismatch",
+        "WrongOutput",
+        0,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
