@@ -4,9 +4,9 @@
     python benchmarks/reality.py --work build/reality --parts report
 
 The sixty kernels lie in `kernels/reality/`. The parts: `cold` and `warm` judge them with an empty and a full
-cache of builds, `hangs` those that hang, `upstream` all others as KernelBench does, `alone` and `beside`
-judge references without and with twelve builds beside. Repeat the command to continue what time stopped.
-`report` needs no device: it prints a table and writes `benchmarks/results/reality-<gpu>.json`.
+cache of builds, `alone` and `beside` judge references without and with twelve builds beside, `hangs` judges
+those that hang, and `upstream` all others as KernelBench does. Repeat the command to continue what was
+stopped. `report` needs no device: it prints a table and writes `benchmarks/results/reality-<gpu>.json`.
 Of its `references_beside_builds`, both figures are distances of the ratio of times from 1.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -41,7 +42,7 @@ from reality_report import report, table, write  # noqa: E402
 
 KERNELS = ROOT / "benchmarks" / "kernels" / "reality"
 KBL = [sys.executable, "-m", "leaderboard"]
-PARTS = ("cold", "warm", "hangs", "upstream", "alone", "beside", "report")
+PARTS = ("cold", "warm", "alone", "beside", "hangs", "upstream", "report")
 ON_A_CPU = ("library", "loops", "memory", "wrong")
 """Of these kinds, what compiles nothing runs without a GPU."""
 
@@ -150,10 +151,10 @@ def main() -> int:
     doing: dict[str, Callable[[], bool]] = {
         "cold": partial(judge_corpus, work, "cold", hanging=False),
         "warm": partial(judge_corpus, work, "warm", hanging=False),
-        "hangs": partial(judge_corpus, work, "hangs", hanging=True),
-        "upstream": partial(judge_upstream, work),
         "alone": partial(judge_references, work, "alone"),
         "beside": partial(judge_references, work, "beside"),
+        "hangs": partial(judge_corpus, work, "hangs", hanging=True),
+        "upstream": partial(judge_upstream, work),
     }
     for part, do in doing.items():
         if part in wanted and not work.has_ended(part) and work.left_s() > 0:
@@ -219,8 +220,8 @@ def judge_upstream(work: Work) -> bool:
     """
     done = {line["key"] for line in work.lines("upstream")}
     left = [kernel for kernel in work.kernels if str(kernel.key) not in done and kernel.kind != "hangs"]
-    # What builds nothing goes first, so that the device has work while the others build.
-    left.sort(key=lambda kernel: "load_inline" in kernel.source)
+    # In no order that means anything: what is done when time is up stands for all.
+    left.sort(key=lambda kernel: hashlib.sha256(str(kernel.key).encode()).digest())
     arch = {"TORCH_CUDA_ARCH_LIST": local_arch()}  # else each build would open the device to ask it
     with contextlib.ExitStack() as stack:
         standing: list[tuple[Kernel, subprocess.Popen[str]]] = []
@@ -328,7 +329,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--only", default="", help="only these problems of the corpus: 1/19,2/40")
     parser.add_argument("--references", default="", help="the problems of alone and beside")
-    parser.add_argument("--inputs", default="device", choices=("device", "cpu"), help="of upstream's way")
+    parser.add_argument("--inputs", default="cpu", choices=("cpu", "device"), help="of upstream's way")
     parser.add_argument("--calls", type=int, default=100, help="timed calls of upstream's way")
     parser.add_argument("--out", type=Path, help="the report; by default benchmarks/results/reality-GPU.json")
     return parser.parse_args()

@@ -49,6 +49,7 @@ def report(folder: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
         "statuses": {kind: _statuses(kernels, kind) for kind in sorted(set(kinds.values()))},
         "mean_gpu_s_cold": _mean(each["cold_gpu_s"] for each in kernels if each["kind"] != "hangs"),
         "cold_wall_s_per_kernel": _a_kernel(_seconds(runs, "cold"), cold),
+        "upstream_kernels": len(upstream),
         "upstream_inputs": sorted({line["inputs"] for line in upstream.values()}),
         "speedups": speedups(kernels),
         "references_of_kernels_cold_and_warm": distances(compared(warm, cold)),

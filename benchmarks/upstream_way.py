@@ -4,8 +4,8 @@
 
 Our own writing of its procedure. Loads the problem and the kernel, which builds it, prints `ready` and waits
 for a line: from there on it uses the GPU. The last line printed is the outcome as JSON. Where the procedure
-leaves a choice, the one that spares the GPU is taken: weights are made before the wait, and inputs are drawn
-on the device unless `--inputs cpu` asks for KernelBench's own way, which holds the device for longer.
+leaves a choice, the one that spares the GPU is taken: weights are made before the wait. Inputs are drawn on
+the CPU, as there, unless `--inputs device` is said, which holds the device for less long.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("kernel", type=Path)
     parser.add_argument("problem", type=Path)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    parser.add_argument("--inputs", default="device", choices=("device", "cpu"), help="where they are drawn")
+    parser.add_argument("--inputs", default="cpu", choices=("cpu", "device"), help="where they are drawn")
     parser.add_argument("--builds", type=Path, required=True, help="folder of the extensions")
     parser.add_argument("--calls", type=int, default=CALLS)
     return parser.parse_args()
