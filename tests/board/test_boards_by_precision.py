@@ -32,7 +32,7 @@ def test_inputs_and_outputs_are_bf16_and_what_lies_between_is_free():
     jobs = jobs_of(IN_FP32, AS_FP8, IN_ANOTHER_TYPE, problem=problem)
     rows = judge(jobs, precision="bf16", measure=False)
     assert rows[0].status == "correct"
-    assert rows[1].status == "mismatch"
+    assert rows[1].status in ("mismatch", "fragile")  # by what rounding does to the inputs that are drawn
     assert (rows[2].status, rows[2].failure.name) == ("mismatch", "WrongType")
 
 
