@@ -95,7 +95,13 @@ def who_fails(checkout: Path, constant: str, factor: float, tests: Sequence[str]
 
 def _first_failure(checkout: Path, chosen: Sequence[str]) -> str | None:
     paths = [str(checkout), str(checkout / "KernelBench"), str(checkout / "benchmarks")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    (checkout.parent / "temporary").mkdir(exist_ok=True)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OMP_NUM_THREADS": "1",
+        "TMPDIR": str(checkout.parent / "temporary"),
+    }
     command = [sys.executable, "-m", "pytest", "-x", "--no-header", "--tb=no", "-p", "no:xdist", *chosen]
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
     found = _FAILED.search(done.stdout)
