@@ -4,7 +4,7 @@
 
 Takes the constants of docs/method.md, and changes each in a copy of this checkout. The first test that fails
 says what is judged wrongly without it. `--work` goes on where it was stopped. With `--write` what is found
-goes into benchmarks/results/constants.json, which `make bless` brings into the table.
+goes into benchmarks/results/constants.json.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def copy_of_checkout(folder: Path) -> Path:
 
 
 def who_fails(checkout: Path, constant: str, factor: float, tests: Sequence[str]) -> str | None:
-    """The first test that fails with a constant changed, and passes without; None where all pass."""
+    """The first test that fails with a constant changed, again when it runs alone; None where all pass."""
     module, _, name = constant.rpartition(".")
     path = checkout / "KernelBench" / "kernel_evaluator" / f"{module.replace('.', '/')}.py"
     value = scaled(getattr(import_module(f"kernel_evaluator.{module}"), name), factor)

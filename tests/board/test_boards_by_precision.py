@@ -20,20 +20,24 @@ from leaderboard.stages.record import Case, RefusedError, record
 BODY = "# speedup 2.0\nclass ModelNew:\n    pass\n"
 TRIPLED = SOURCE.replace("self.norm(torch.relu(x))", "torch.relu(x) * 3")
 IN_FP32 = kernel("return (x.float().clamp(min=0) * 3).to(x.dtype)")
-AS_FP8 = kernel(
-    "fraction, exponent = torch.frexp(x.clamp(min=0).float())",
-    "return (torch.ldexp(torch.round(fraction * 16) / 16, exponent) * 3).to(x.dtype)",
+AS_FP8, AS_FP4 = (
+    kernel(
+        "fraction, exponent = torch.frexp(x.clamp(min=0).float())",
+        f"return (torch.ldexp(torch.round(fraction * {steps}) / {steps}, exponent) * 3).to(x.dtype)",
+    )
+    for steps in (16, 4)
 )
 IN_ANOTHER_TYPE = kernel("return x.float().clamp(min=0) * 3")
 
 
 def test_inputs_and_outputs_are_bf16_and_what_lies_between_is_free():
     problem = replace(PROBLEM, source=TRIPLED)
-    jobs = jobs_of(IN_FP32, AS_FP8, IN_ANOTHER_TYPE, problem=problem)
+    jobs = jobs_of(IN_FP32, AS_FP8, IN_ANOTHER_TYPE, AS_FP4, problem=problem)
     rows = judge(jobs, precision="bf16", measure=False)
     assert rows[0].status == "correct"
     assert rows[1].status in ("mismatch", "fragile")  # by what rounding does to the inputs that are drawn
     assert (rows[2].status, rows[2].failure.name) == ("mismatch", "WrongType")
+    assert rows[3].status == "mismatch"
 
 
 class Repository:

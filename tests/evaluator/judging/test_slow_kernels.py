@@ -49,9 +49,11 @@ def test_a_much_slower_kernel_has_fewer_calls_a_deal_than_the_reference_fills(ro
 def test_a_kernel_that_is_slow_in_trials_alone_is_timed_by_as_many_calls_as_any_other(rows):
     row = rows["slow in trials"]
     assert row.status == "correct"
+    usual = rows["right"].rounds["reference_calls_a_deal"]
     assert row.elsewhere
-    slower = rows["slower"].rounds["reference_calls_a_deal"]
-    assert row.rounds["reference_calls_a_deal"] > 10 * slower  # a busy machine takes away a few
+    assert usual > rows["slower"].rounds["reference_calls_a_deal"]
+    # As many but for what a busy machine takes away between the two.
+    assert usual / 2 < row.rounds["reference_calls_a_deal"] < 2 * usual
 
 
 def test_a_wrong_kernel_costs_one_trial(rows):
