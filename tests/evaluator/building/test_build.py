@@ -264,7 +264,7 @@ def test_a_build_runs_only_where_a_processor_is_idle(builder: Builder) -> None:
         "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
         "print('idle', os.sched_getscheduler(0) == os.SCHED_IDLE, flush=True)\n"
     )
-    assert "idle True" in build(builder, source).log
+    assert "idle True" in builder.submit(job(source)).result().log
 
 
 def test_a_build_cannot_type_into_the_terminal_of_the_evaluator(tmp_path: Path) -> None:
