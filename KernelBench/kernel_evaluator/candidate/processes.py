@@ -89,10 +89,9 @@ class Zygote:
     def __init__(self, home: Home) -> None:
         self.home = home
         ours, theirs = socket.socketpair()
-        folder = tempfile.mkdtemp(prefix="kernel_evaluator-")  # the zygote removes it, however we end
         paths = [str(Path(path).resolve()) for path in sys.path]
         code = f"import sys; sys.path[:] = {paths!r}; from kernel_evaluator.candidate.zygote import main"
-        code += f"; main({theirs.fileno()}, {folder!r})"
+        code += f"; main({theirs.fileno()}, {tempfile.gettempdir()!r})"
         environment = {
             **{k: v for k, v in os.environ.items() if k in _KEPT_VARIABLES},
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
@@ -103,7 +102,6 @@ class Zygote:
             pass_fds=[theirs.fileno()],
             env=environment,
             stdin=subprocess.DEVNULL,
-            cwd=folder,  # what the reference's process writes goes away with it
             start_new_session=True,  # it outlives our group for as long as it takes to end all it forked
         )
         theirs.close()

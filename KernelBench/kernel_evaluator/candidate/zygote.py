@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -28,12 +29,15 @@ _REAP_S = 10.0
 _BROKEN = 70
 
 
-def main(control_fd: int, folder: str) -> None:
+def main(control_fd: int, temporary: str) -> None:
     """Serve fork and kill requests on a socket until it closes; then end all that was forked.
 
-    Removes its folder at the end, whatever became of who started it.
+    Works in a folder of its own below `temporary`, and removes it at the end, whatever became of who started
+    it: what the reference's process writes goes away with it.
     """
     zygote = os.getpid()
+    folder = tempfile.mkdtemp(prefix="kernel_evaluator-", dir=temporary)
+    os.chdir(folder)
     tidy = partial(shutil.rmtree, folder, ignore_errors=True)
     try:
         with ended_by_hangup(control_fd, tidy):

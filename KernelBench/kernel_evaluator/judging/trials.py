@@ -179,7 +179,7 @@ def check_values(
     stand, distribution = hearing.stand, facts["distribution"]
     is_kept = False
     for at, given in enumerate(found):
-        tolerance = stand.tolerance(expected[at], distribution)
+        tolerance = compare.tolerance_of(expected[at], stand.settings.precision, distribution)
         result = compare.compare(expected[at], given, tolerance)
         if not result.passes:
             if not is_kept:

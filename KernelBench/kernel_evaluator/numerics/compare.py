@@ -94,6 +94,14 @@ def compare(expected: torch.Tensor, found: torch.Tensor, tolerance: Tolerance) -
     return worst
 
 
+def tolerance_of(expected: torch.Tensor, precision: str, distribution: str) -> Tolerance:
+    """The tolerance without rounding: KernelBench's in plain trials, relative to the output elsewhere."""
+    base = TOLERANCES[precision]
+    if distribution == "plain":
+        return Tolerance(absolute=base, relative=base)
+    return relative_tolerance(expected, base)
+
+
 def relative_tolerance(expected: torch.Tensor, base: float) -> Tolerance:
     """The panel's tolerance at an output: relative to what is typical there, and small where much is small.
 

@@ -78,8 +78,13 @@ def _pointed(x: torch.Tensor) -> torch.Tensor:
 def _one_sided(x: torch.Tensor) -> torch.Tensor:
     """Round always in one direction, to 10 bits of fraction as to 7: bits just under the middle."""
     if x.dtype == torch.float32:
-        x.view(torch.int32).bitwise_and_(_KEPT_BITS).bitwise_or_(_SET_BITS)
+        bits = x.view(torch.int32)
+        _sided(bits, out=bits)
     return x
+
+
+def _sided(bits: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    return torch.bitwise_and(bits, _KEPT_BITS, out=out).bitwise_or_(_SET_BITS)
 
 
 def _mixed(x: torch.Tensor) -> torch.Tensor:
@@ -96,8 +101,7 @@ def _mixed(x: torch.Tensor) -> torch.Tensor:
         _scaled(x, scale, -low * scale)
     if x.dtype == torch.float32:
         bits = x.view(torch.int32)
-        sided = bits.bitwise_and(_KEPT_BITS).bitwise_or_(_SET_BITS)
-        torch.where(bits.bitwise_and(_COIN).bool(), sided, bits, out=bits)
+        torch.where(bits.bitwise_and(_COIN).bool(), _sided(bits), bits, out=bits)
     return x
 
 

@@ -157,7 +157,7 @@ def _worst(
         known.append(exam.rounding(*drawn, near)[output])
         return widest(known), True
 
-    tolerance = exam.tolerance(distribution, expected[output])
+    tolerance = compare.tolerance_of(expected[output], exam.precision, distribution)
     weighed = weigh(expected[output], found[output], tolerance, probe)
     return weighed[0].worst if weighed else 0.0
 

@@ -70,20 +70,15 @@ class Examination:
         except MISFITS:
             return None
 
-    def tolerance(self, distribution: str, expected: torch.Tensor) -> compare.Tolerance:
-        """The tolerance of an output without rounding."""
-        base = compare.TOLERANCES[self.precision]
-        if distribution == "plain":
-            return compare.Tolerance(absolute=base, relative=base)
-        return compare.relative_tolerance(expected, base)
-
     def tolerances(
         self, distribution: str, seed: int, inputs: list[Any], expected: list[torch.Tensor]
     ) -> list[compare.Tolerance | None]:
         """The tolerance of each output, with what rounding does; None where anything is right."""
         rounding = self.rounding(distribution, seed, inputs, expected)
         return [
-            None if allowed is None else replace(self.tolerance(distribution, right), rounding=allowed)
+            None
+            if allowed is None
+            else replace(compare.tolerance_of(right, self.precision, distribution), rounding=allowed)
             for right, allowed in zip(expected, rounding, strict=True)
         ]
 

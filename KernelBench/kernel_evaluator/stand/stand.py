@@ -208,17 +208,14 @@ class Stand:
             self.device.give_back()
         return self.expect(0, seed, strict=strict, exact=exact)
 
-    def tolerance(self, expected: torch.Tensor, distribution: str) -> compare.Tolerance:
-        """The tolerance without rounding: KernelBench's in plain trials, relative to the output elsewhere."""
-        base = compare.TOLERANCES[self.settings.precision]
-        if distribution == "plain":
-            return compare.Tolerance(absolute=base, relative=base)
-        return compare.relative_tolerance(expected, base)
-
     def worst(self, expected: list[torch.Tensor], found: list[torch.Tensor], distribution: str) -> float:
         """The largest error over all outputs, as a share of the tolerance."""
-        pairs = zip(expected, found, strict=True)
-        return max(compare.compare(e, f, self.tolerance(e, distribution)).worst for e, f in pairs)
+        return max(
+            compare.compare(
+                right, given, compare.tolerance_of(right, self.settings.precision, distribution)
+            ).worst
+            for right, given in zip(expected, found, strict=True)
+        )
 
     def says_nothing(self, distribution: str, expected: list[torch.Tensor] | None = None) -> bool:
         """Whether a distribution was left out, or is from now on: the reference's outputs are not finite."""

@@ -17,29 +17,21 @@ from kernel_evaluator import secret_draws
 from kernel_evaluator.stand.batches import measure_anew, place_memory, run_timed
 from kernel_evaluator.stand.sides import Side
 from kernel_evaluator.stand.stand import Stand
-from kernel_evaluator.timing import pairing, placement, suspicions, timed_outputs
+from kernel_evaluator.timing import pairing, suspicions, timed_outputs
 from kernel_evaluator.timing.deck import Deck
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.stopping import (
-    MANY_PLACINGS,
-    MAX_DEALS,
     MIN_DEALS,
     MUCH_SLOWER,
     is_enough,
     is_slow,
 )
 
-DEALS_AT_FIRST, DEALS_A_PLACING = 2, 8
-"""So many deals are made in the same memory: until SOME_PLACINGS say that its place does not show, and later.
-
-Where it shows, and at the very first, memory is taken anew for each deal of several rounds.
-"""
+DEALS_A_PLACING = 2
+"""So many deals are made in the same memory; the first ones have it taken anew each, if of several rounds."""
 
 WHO_IS_PLACED = ((True, True), (True, False), (True, True), (False, True))
 """Which of the two sides take their memory anew, in turns: two places that alternate meet in all ways."""
-
-SOME_PLACINGS = 6
-"""So often memory is taken anew to see whether its place shows."""
 
 FEW_ROUNDS, MANY_ROUNDS = 2, 6
 """So often the sides take turns within a deal: seldom at first, more often once noise has shown."""
@@ -52,8 +44,6 @@ MUCH_FASTER = 2
 
 TIMES_ALONE, TIMES_SLOW_ALONE = 8, 3
 """So often the reference is timed alone once more where it was slow; less often where a deal is one call."""
-LONE_AT_FIRST = 4
-"""So many deals have as many lone rounds as others; later ones have one."""
 
 
 def measure(
@@ -75,7 +65,7 @@ def measure(
     found = _begin(stand, deck, _calls_at(stand, pace_ms, stand.alone_ms))
     sides = secret_draws.in_any_order((stand.reference, side))
     may_be_few = True
-    while found.deals < MAX_DEALS:
+    while True:
         if _is_to_place(stand, found, pace_ms):
             for each in itertools.compress(sides, WHO_IS_PLACED[found.placings % len(WHO_IS_PLACED)]):
                 with side.process.paused() if each.trusted else nullcontext():
@@ -152,12 +142,10 @@ def _is_to_place(stand: Stand, found: Measurement, pace_ms: float) -> bool:
     """Whether memory is taken anew before the next deal; on a CPU both sides keep what they have."""
     if is_slow(found.claimed_ms if found.rounds else pace_ms, stand.alone_ms):
         return False  # each time it is called once to warm up
-    if found.deals == 0 or not stand.device.is_gpu:
+    if not stand.device.is_gpu:
         return found.deals == 0
-    is_open = found.deals < MIN_DEALS or (found.placings < MANY_PLACINGS and placement.shows(found.rounds))
-    if is_open:
-        return found.calls > 1 or found.deals % DEALS_AT_FIRST == 0
-    return found.deals % (DEALS_AT_FIRST if found.placings < SOME_PLACINGS else DEALS_A_PLACING) == 0
+    is_at_first = found.deals < MIN_DEALS and found.calls > 1
+    return is_at_first or found.deals % DEALS_A_PLACING == 0
 
 
 def _calls_for(stand: Stand, found: Measurement) -> int:
@@ -225,10 +213,10 @@ def _deal(
 
 
 def _lone_rounds(found: Measurement, rounds: int) -> int:
-    """How many rounds of a deal are of a single call, whose inputs nobody sees before."""
+    """How many rounds of a deal are of a single call, whose inputs nobody sees before: at first most."""
     if found.calls < pairing.LEAST_SHARED:
         return 0
-    return rounds if found.deals < LONE_AT_FIRST else 1
+    return rounds if found.deals < MIN_DEALS else 1
 
 
 def _round(

@@ -21,8 +21,8 @@ UNLIKE_SHARE = 0.002
 """By so much two processes that run the same code may differ all along, which no scatter of rounds shows."""
 
 
-OVERHEAD_TIMES, OVERHEAD_MS = 3.0, 0.5
-"""A batch may take so many times what it took besides its calls while the reference was alone, and more.
+OVERHEAD_TIMES = 3.0
+"""A batch may take so many times what it took besides its calls while the reference was alone.
 
 Who slows what surrounds the reference's calls would else have it subtracted from its own time.
 """
@@ -68,8 +68,8 @@ class Measurement:
 
     @property
     def counted(self) -> list[pairing.Round]:
-        """The rounds as they count: all of them, beside a reference whose memory lies well."""
-        return placement.reference_at_best(self.rounds)
+        """The rounds as they count: all of them, beside a reference without bad luck of its own."""
+        return placement.without_luck(self.rounds)
 
     @property
     def claimed_ms(self) -> float:
@@ -78,8 +78,14 @@ class Measurement:
 
     @property
     def reference_ms(self) -> float:
-        """The reference's milliseconds a call, by its own clock."""
+        """The reference's milliseconds a call, by its own clock, as they count."""
         return statistics.median(r.reference_ms for r in self.counted)
+
+    @property
+    def best_reference_ms(self) -> float:
+        """The reference's milliseconds a call where its memory lies well, if that shows."""
+        well_placed = placement.reference_where_it_shows_ms(self.rounds)
+        return self.reference_ms if well_placed is None else well_placed
 
     @property
     def oracle_ms(self) -> float:
@@ -176,7 +182,7 @@ class Measurement:
     def _most_overhead_ms(self, calls: int) -> float:
         if self.is_busy:
             return math.inf
-        return OVERHEAD_TIMES * self.overhead_alone_ms(calls) + OVERHEAD_MS
+        return OVERHEAD_TIMES * self.overhead_alone_ms(calls)
 
     def _correction(self) -> float:
         """By how much to stretch the candidate's times; 0 where its clock said nothing at all."""

@@ -1,4 +1,4 @@
-"""Where the place of memory shows in how fast a side runs: more places are seen, and the reference's best.
+"""Where the place of memory shows in how fast the reference is: its bad luck makes no candidate faster.
 
 Which of a candidate's rounds count never hangs on it: it could be fast where it likes. Pure functions over
 rounds; no clock, no device.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from kernel_evaluator.timing.pairing import Round
@@ -23,62 +23,58 @@ Launched from a busy processor core some scatter widely while half do not, for a
 """
 
 LEVEL_TIMES, STEADY, BUSY_TIMES = 3, 0.02, 10
-"""Draws may differ by so many times the scatter over the root of their rounds: levels are no better known.
+"""Placings may differ by so many times the scatter over the root of their rounds: levels are no better known.
 
 And by so many times what the scatter is beyond STEADY: then launches come from processor cores that are slow
 for a while, and such a while looks like a place, after many rounds no less so than after few.
 """
 
-BLURRED_TIMES = 3
-"""The ratio's scatter counts no further than so many times the reference's, whose times are trusted."""
-
 STRAYS = 8
 """Of so many placings one may stray to either side: a core that was slow for a while is no place."""
 
 
-def reference_at_best(rounds: Sequence[Round]) -> list[Round]:
-    """The rounds, with the reference's times as they are where its memory lies well, if that matters.
+def without_luck(rounds: Sequence[Round]) -> list[Round]:
+    """The rounds, with the reference's times such that no luck of its own makes the candidate faster.
 
-    No luck of the reference's makes a candidate faster. Where the ratio does not differ by places, or the
-    reference alone does not, nothing changes.
+    Where its place shows, the ratio is no more than that of both sides where they lie well. A side that lies
+    badly in most rounds would else decide a median.
     """
-    levels, leeway = _levels(rounds, _reference_ms), _leeway(rounds, _reference_ms)
-    ours = _own_ms(rounds)
-
-    def ratio(r: Round) -> float:
-        return r.reference_ms / ours(r)
-
-    ratios, of_ratios = _levels(rounds, ratio), _leeway(rounds, ratio)
-    if not (_are_apart(levels, leeway) and _are_apart(ratios, min(of_ratios, BLURRED_TIMES * leeway))):
+    best_ms = reference_where_it_shows_ms(rounds)
+    if best_ms is None:
         return list(rounds)
-    most = _near(sorted(levels.values())[_strays(levels)], leeway)
-    best = statistics.median(level for level in levels.values() if level <= most)
-    shares = {placing: 1.0 if level <= most else best / level for placing, level in levels.items()}
-    return [replace(r, reference_ms=r.reference_ms * shares[r.placing]) for r in rounds]
+    ours = _own_ms(rounds)
+    usual = statistics.median(r.reference_ms / ours(r) for r in rounds)
+    share = min(1.0, best_ms / _well_placed(_levels(rounds, ours)) / usual)
+    return [replace(r, reference_ms=r.reference_ms * share) for r in rounds]
 
 
-def shows(rounds: Sequence[Round]) -> bool:
-    """Whether the place of memory shows in the times of a side by its own clock."""
-    sides = (_reference_ms, _own_ms(rounds))
-    return any(_are_apart(_levels(rounds, side), _leeway(rounds, side)) for side in sides)
+def reference_where_it_shows_ms(rounds: Sequence[Round]) -> float | None:
+    """Milliseconds of a reference's call where its memory lies well; None where its place does not show."""
+    levels = _levels(rounds, lambda r: r.reference_ms)
+    best_ms, worst_ms = _well_placed(levels), -_well_placed([-level for level in levels])
+    return best_ms if worst_ms > best_ms * (1 + APART_SHARE + _leeway(rounds)) else None
 
 
-def _by_placing(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, list[float]]:
-    """The values in each placing."""
+def _well_placed(levels: Sequence[float]) -> float:
+    """The least level, but for those of a few placings that may be strays."""
+    return sorted(levels)[(len(levels) - 1) // STRAYS]
+
+
+def _by_placing(rounds: Sequence[Round], value: Callable[[Round], float]) -> Collection[list[float]]:
     values: dict[int, list[float]] = {}
     for r in rounds:
         values.setdefault(r.placing, []).append(value(r))
-    return values
+    return values.values()
 
 
-def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> dict[int, float]:
+def _levels(rounds: Sequence[Round], value: Callable[[Round], float]) -> list[float]:
     """The median in each placing."""
-    return {placing: statistics.median(some) for placing, some in _by_placing(rounds, value).items()}
+    return [statistics.median(some) for some in _by_placing(rounds, value)]
 
 
-def _leeway(rounds: Sequence[Round], value: Callable[[Round], float]) -> float:
-    """How far placings may differ for no more than how values scatter within them, as a share."""
-    placings = _by_placing(rounds, value).values()
+def _leeway(rounds: Sequence[Round]) -> float:
+    """How far the reference's placings may differ for no more than its scatter within them, as a share."""
+    placings = _by_placing(rounds, lambda r: r.reference_ms)
     scatter = _scatter(placings)
     of_levels = scatter / math.sqrt(statistics.median(map(len, placings)))
     return LEVEL_TIMES * of_levels + BUSY_TIMES * max(0.0, scatter - STEADY)
@@ -97,31 +93,8 @@ def _scatter(placings: Collection[list[float]]) -> float:
     return sorted(apart)[math.ceil(SCATTER_OF * len(apart)) - 1] if apart else math.inf
 
 
-def _are_apart(levels: Mapping[int, float], leeway: float) -> bool:
-    """Whether levels differ by more than the leeway, and not only those of a few that may be strays."""
-    ordered = sorted(levels.values())
-    return ordered[-1 - _strays(levels)] > _near(ordered[_strays(levels)], leeway)
-
-
-def _strays(levels: Mapping[int, float]) -> int:
-    return (len(levels) - 1) // STRAYS
-
-
-def _near(level: float, leeway: float) -> float:
-    """As far up as a level is not apart from another."""
-    return level * (1 + APART_SHARE + leeway)
-
-
-def _reference_ms(r: Round) -> float:
-    return r.reference_ms
-
-
 def _own_ms(rounds: Sequence[Round]) -> Callable[[Round], float]:
     """The candidate's milliseconds by its own clock; by the oracle's where that says nothing in a round."""
     if min(r.candidate_ms for r in rounds) <= 0:
-        return _oracle_ms
+        return lambda r: max(r.candidate_wall_ms - r.overhead_ms, 1e-9)
     return lambda r: r.candidate_ms
-
-
-def _oracle_ms(r: Round) -> float:
-    return max(r.candidate_wall_ms - r.overhead_ms, 1e-9)

@@ -5,7 +5,7 @@ Pure arithmetic over a measurement; no clock, no device.
 
 from __future__ import annotations
 
-from kernel_evaluator.timing import pairing, placement
+from kernel_evaluator.timing import pairing
 from kernel_evaluator.timing.measurement import Measurement
 
 HALF_WIDTH = 0.005
@@ -26,14 +26,10 @@ PATIENCE_S, OPEN_TIMES = {"cuda": 1.0, "cpu": 2.8}, 2
 LOOSE_HALF_WIDTH = 0.007
 """After the budget this is good enough; what is looser still may take as long as patience lasts.
 
-So many times as long where memory's place decides, a clock is in doubt, or the interval is wider than any
-that is asked for.
+So many times as long where a clock is in doubt, or the interval is wider than any that is asked for.
 """
 
-MIN_DEALS, MAX_DEALS = 4, 200
-
-MANY_PLACINGS = 16
-"""So often memory is taken anew where its place shows, so that both sides meet the better."""
+MIN_DEALS = 4
 
 DOUBTED_TIMES = 3
 """So many times the rounds are made where the oracle's clock does not bear out the candidate's: by chance?
@@ -52,16 +48,15 @@ def is_enough(device: str, found: Measurement, *, has_unseen: bool, spent_s: flo
     budget_s = BUDGET_S[device]
     if found.deals < MIN_DEALS or len(found.rounds) < pairing.MIN_ROUNDS:
         return False
-    is_place_open = found.placings < MANY_PLACINGS and placement.shows(found.rounds)
     says_nothing = min(r.candidate_ms for r in found.rounds) <= 0
     counted = found.counted
     is_wide = not says_nothing and not pairing.is_tight(counted, MUCH_SLOWER_HALF_WIDTH)
-    times = OPEN_TIMES if is_place_open or is_wide or found.is_stretched else 1
+    times = OPEN_TIMES if is_wide or found.is_stretched else 1
     is_late = left_s < OUT_OF_TIME_S or spent_s > times * PATIENCE_S[device]
     if is_late or is_slow(found.claimed_ms, found.reference_ms):
         return True
     found.is_tight = not says_nothing and pairing.is_tight(counted, half_width(found, spent_s > budget_s))
-    if (has_unseen and spent_s < budget_s) or is_place_open:
+    if has_unseen and spent_s < budget_s:
         return False
     if says_nothing:
         return spent_s > budget_s

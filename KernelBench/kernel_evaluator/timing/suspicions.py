@@ -19,22 +19,17 @@ CLOCK_MS = {"cuda": 0.02, "cpu": 1.0}
 
 SLOWED_SHARE, SLOWED_MS = {"cuda": 0.25, "cpu": 0.5}, {"cuda": 0.02, "cpu": 0.1}
 """By this share, and so much more, a call of the reference may be slower beside a candidate than alone."""
-DEFERRED_MS, LATE_MS = 0.05, 0.15
-"""Put off unseen may be: so much of a call, where it is done when asked for, and so much of a whole batch."""
-SOONER_MS = 0.1
-"""An output that comes sooner than the reference's makes up for one that comes late by no more than this."""
+DEFERRED_SHARE = {"cuda": 0.03, "cpu": 0.3}
+"""So much of a call, put off until an output is asked for, is not charged."""
 PLACED_SHARE = 0.2
 """A delivery may take so much longer than the reference's for where outputs lie: it shows in gigabytes."""
-DEFERRED_SHARE = {"cuda": 0.03, "cpu": 0.3}
-MUCH_DEFERRED, MUCH_BY_CHANCE = 0.25, 0.1
-"""Shares of what is claimed: to be charged; for a person to look where few came late, or most by chance."""
 CHANCE = 5.0
 """Two standard errors of a median of differences, where one side's median deviation and a root are known."""
 
 REFERENCE_SLOWED, UNSTEADY = "ReferenceSlowed", "Unsteady"
 RAN_WHILE_STOPPED = "RanWhileStopped"
-RAN_MS, RAN_SHARE = 20.0, 0.05
-"""So much processor time, and this share of the pauses, threads may take to come to a stop."""
+RAN_SHARE = 0.05
+"""For this share of the pauses threads may run while they come to a stop."""
 
 LONE_MS = {"cuda": 0.06, "cpu": 0.3}
 """A call alone may take twice what it takes among others, and so much more."""
@@ -63,37 +58,29 @@ def charge_deferred(found: Measurement, device: str) -> None:
 
     It shows in each delivery (done when asked for) or in the first one (not yet done). A kernel may do so in
     some rounds only: with what they put off, rounds that were looked at must not take longer, beside the
-    reference, than all claim. How far chance goes the reference's deliveries say. Where the difference is
-    large all the same, be it that few looks were late, or most and that may be chance, a person should look:
-    by stalling a kernel can see to it that there are few looks, and chance goes far.
+    reference, than all claim. How far chance goes the reference's deliveries say. One that is slow at first
+    and never late is charged nothing.
     """
     looks = [(r, r.look) for r in found.rounds if r.look]
     if len(looks) < pairing.MIN_ROUNDS:
         return
-    as_a_whole = [(_latest_ms(look) - LATE_MS) / r.calls for r, look in looks]
-    late = [max(_lateness_ms(look), ms) for (_, look), ms in zip(looks, as_a_whole, strict=True)]
-    deferred_ms = max(_more_than_claimed_ms(found, late), statistics.median(late))
-    deliveries_ms = [_an_output_ms(look) for _, look in looks]
-    chance_ms = _chance(deliveries_ms)
+    late = [_lateness_ms(r, look, PLACED_SHARE) for r, look in looks]
+    deferred_ms = _put_off_ms(found, late)
+    as_a_whole = [max(_later_ms(look, PLACED_SHARE)) / r.calls for r, look in looks]
+    deliveries_ms = [_mean_an_output(look, look.reference_ms) for _, look in looks]
+    chance_ms, stray_ms = _chance(deliveries_ms), max(deliveries_ms) - statistics.median(deliveries_ms)
     chance_as_a_whole_ms = _chance([max(look.reference_ms) / r.calls for r, look in looks])
     _log.debug("put off %.4f ms a call, chance %.4f", deferred_ms, chance_ms)
-    if deferred_ms <= DEFERRED_SHARE[device] * found.claimed_ms:
-        return
     is_chance = deferred_ms <= chance_ms and statistics.median(as_a_whole) <= chance_as_a_whole_ms
-    most_are_late = statistics.quantiles(late)[2] > deferred_ms / 2
-    if most_are_late and not is_chance:
-        unforgiven = [max(_all_lateness_ms(r, look), ms) for (r, look), ms in zip(looks, late, strict=True)]
-        found.deferred_ms = max(_more_than_claimed_ms(found, unforgiven), statistics.median(unforgiven))
+    is_late = statistics.quantiles(late)[2] > deferred_ms / 2 or max(late) > max(deferred_ms / 2, stray_ms)
+    if deferred_ms > DEFERRED_SHARE[device] * found.claimed_ms and is_late and not is_chance:
+        found.deferred_ms = _put_off_ms(found, [_lateness_ms(r, look, 0.0) for r, look in looks])
         found.labels.append("deferred-work")
-        return
-    stray_ms = max(deliveries_ms) - statistics.median(deliveries_ms)
-    some_are_late = not is_chance and max(late) > max(deferred_ms / 2, stray_ms)
-    in_all_ms = statistics.median(ms * max(look.counts) for (_, look), ms in zip(looks, late, strict=True))
-    many_are_late = most_are_late and in_all_ms > LATE_MS
-    least_share = MUCH_BY_CHANCE if many_are_late else MUCH_DEFERRED
-    if (many_are_late or some_are_late) and deferred_ms > least_share * found.claimed_ms:
-        message = f"where outputs were looked at, a call takes {deferred_ms:.4f} ms more than is claimed"
-        found.suspicion = ("LooksDiffer", message)
+
+
+def _put_off_ms(found: Measurement, late: list[float]) -> float:
+    """Milliseconds of a call that are put off, by how late each round was that was looked at."""
+    return max(_more_than_claimed_ms(found, late), statistics.median(late))
 
 
 def _more_than_claimed_ms(found: Measurement, late: list[float]) -> float:
@@ -101,47 +88,29 @@ def _more_than_claimed_ms(found: Measurement, late: list[float]) -> float:
 
     Beside the reference, whose speed may differ from round to round.
     """
-    counted = found.rounds
-    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in counted)
-    looked_at = [r for r in counted if r.look]
+    claimed = statistics.median(r.candidate_ms / r.reference_ms for r in found.rounds)
+    looked_at = [r for r in found.rounds if r.look]
     charged = statistics.median(
         (r.candidate_ms + ms) / r.reference_ms for r, ms in zip(looked_at, late, strict=True)
     )
-    return (charged - claimed) * statistics.median(r.reference_ms for r in counted)
+    return (charged - claimed) * statistics.median(r.reference_ms for r in found.rounds)
 
 
-def _lateness_ms(look: pairing.Look) -> float:
-    """Milliseconds by which outputs came late in the mean, beyond what a delivery hides."""
-    later = [ms - DEFERRED_MS for ms in _later_ms(look)]
-    return _mean_an_output(look, later)
-
-
-def _all_lateness_ms(r: pairing.Round, look: pairing.Look) -> float:
-    """The same with nothing forgiven, or of the whole batch: of a kernel that puts work off beyond doubt."""
-    later = [ours - theirs for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)]
+def _lateness_ms(r: pairing.Round, look: pairing.Look, forgiven: float) -> float:
+    """Milliseconds a call by which outputs came late: each in the mean, or the latest for the whole batch."""
+    later = _later_ms(look, forgiven)
     return max(_mean_an_output(look, later), max(later) / r.calls)
 
 
-def _an_output_ms(look: pairing.Look) -> float:
-    """Milliseconds in which the reference delivered an output in the mean."""
-    return _mean_an_output(look, look.reference_ms)
+def _later_ms(look: pairing.Look, forgiven: float) -> list[float]:
+    """Milliseconds by which each delivery was later than the reference's and such a share of it."""
+    pairs = zip(look.candidate_ms, look.reference_ms, strict=True)
+    return [ours - (1 + forgiven) * theirs for ours, theirs in pairs]
 
 
 def _mean_an_output(look: pairing.Look, milliseconds: list[float]) -> float:
     """The mean over outputs, delivered alone or at once."""
     return sum(milliseconds) / sum(look.counts)
-
-
-def _latest_ms(look: pairing.Look) -> float:
-    return max(_later_ms(look))
-
-
-def _later_ms(look: pairing.Look) -> list[float]:
-    """Milliseconds by which each delivery was later than the reference's, but for where outputs may lie."""
-    return [
-        max(ours - (1 + PLACED_SHARE) * theirs, -SOONER_MS)
-        for ours, theirs in zip(look.candidate_ms, look.reference_ms, strict=True)
-    ]
 
 
 def _chance(values: list[float]) -> float:
@@ -155,7 +124,7 @@ def judge_pauses(found: Measurement) -> None:
     if found.paused_ms is None:
         return
     paused_ms, ran_ms = found.paused_ms
-    if ran_ms > max(RAN_MS, RAN_SHARE * paused_ms):
+    if ran_ms > RAN_SHARE * paused_ms:
         message = f"stopped for {paused_ms:.1f} ms, it used {ran_ms:.1f} ms of processors meanwhile"
         found.suspicion = (RAN_WHILE_STOPPED, message)
 
@@ -180,11 +149,11 @@ def judge_interval(found: Measurement, device: str) -> None:
 def is_slowed(found: Measurement, device: str) -> bool:
     """Whether the reference was slower beside the candidate than alone; on a CPU where others are calm.
 
-    As it counts, where its memory lies well: bad luck of its own is nobody's work.
+    Where its memory lies well: bad luck of its own is nobody's work.
     """
     if found.alone_ms is None or (device == "cpu" and found.is_busy):
         return False
-    return found.reference_ms > (1 + SLOWED_SHARE[device]) * found.alone_ms + SLOWED_MS[device]
+    return found.best_reference_ms > (1 + SLOWED_SHARE[device]) * found.alone_ms + SLOWED_MS[device]
 
 
 def judge_lone(found: Measurement, device: str) -> None:
@@ -198,7 +167,8 @@ def judge_lone(found: Measurement, device: str) -> None:
     if len(found.lone) < pairing.MIN_ROUNDS or not theirs:
         return
     claimed_ms = statistics.median(r.candidate_ms for r in found.lone)
-    late_ms = statistics.median(max(0.0, _latest_ms(r.look)) if r.look else 0.0 for r in found.lone)
+    late = [max(_later_ms(r.look, PLACED_SHARE)) if r.look else 0.0 for r in found.lone]
+    late_ms = max(0.0, statistics.median(late))
     alone_ms = max(claimed_ms, pairing.oracle_ms(found.lone)) + late_ms
     among_ms = max(found.claimed_ms, found.oracle_ms) + found.deferred_ms
     later_ms = statistics.median(theirs) - found.reference_ms

@@ -192,7 +192,9 @@ def test_a_build_travels_to_another_machine(builder: Builder, tmp_path: Path) ->
 
 
 def test_the_candidate_begins_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """On a CPU it launches nothing, so its forward looks for the files."""
+    """On a CPU it launches nothing, so its forward looks for the files. They are there: on a busy machine who
+    judges does not wait for what builds.
+    """
     monkeypatch.setattr(builder_module, "local_arch", lambda: "9.0a")
     monkeypatch.setenv("KERNELBENCH_CACHE", str(tmp_path))
     looks = (
@@ -201,5 +203,7 @@ def test_the_candidate_begins_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path:
         "assert sum(each.suffix == '.cubin' for each in found) == 2, found; "
         "return x + x"
     )
+    with Builder(workers=1) as builder:
+        build(builder, kernel(first=looks))
     rows = judge([job(kernel(first=looks), PROBLEM)], measure=False)
     assert [(row.status, row.failure) for row in rows.values()] == [(Status.CORRECT, None)]

@@ -17,8 +17,13 @@ ODD, CALM, BUSY = ("ClocksDisagree", "apart"), BUSY_SHARE / 5, BUSY_SHARE * 5
 
 
 def measured(monkeypatch, *said):
-    """Measure where each try in turn gives such a suspicion and share of waiting; the last again and again."""
-    tries = [Measurement(calls=1, suspicion=suspicion, waited_share=share) for suspicion, share in said]
+    """Measure where each try in turn gives such a suspicion, or charge, and share of waiting; the last goes on."""
+    tries = [
+        Measurement(calls=1, deferred_ms=odd, waited_share=share)
+        if isinstance(odd, float)
+        else Measurement(calls=1, suspicion=odd, waited_share=share)
+        for odd, share in said
+    ]
     made = []
 
     def timed(hearing, deck):
@@ -44,6 +49,16 @@ def test_what_the_kernels_own_processes_used_is_no_busy_host(monkeypatch):
     odd = (RAN_WHILE_STOPPED, "it used processors")
     found, tries = measured(monkeypatch, (odd, BUSY))
     assert (found.suspicion, tries) == (odd, 2)
+
+
+def test_work_put_off_is_charged_on_a_calm_host_alone(monkeypatch):
+    found, tries = measured(monkeypatch, (0.2, CALM))
+    assert (found.deferred_ms, tries) == (0.2, 1)
+    found, tries = measured(monkeypatch, (0.2, BUSY), (0.2, CALM))
+    assert (found.deferred_ms, tries) == (0.2, 2)
+    with pytest.raises(Ruled, match="outputs came late") as ruled:
+        measured(monkeypatch, (0.2, BUSY))
+    assert (ruled.value.status, ruled.value.name) == (Status.INFRA_ERROR, BUSY_HOST)
 
 
 def test_on_a_host_that_stays_busy_nothing_is_said_of_the_kernel(monkeypatch):

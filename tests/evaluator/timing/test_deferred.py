@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.pairing import Look, Round
-from kernel_evaluator.timing.suspicions import DEFERRED_MS, PLACED_SHARE, charge_deferred, judge_clocks
+from kernel_evaluator.timing.suspicions import charge_deferred, judge_clocks
 
 ROUNDS = 16
 CALL_MS = 0.3
@@ -49,11 +49,11 @@ def gain(found):
 @pytest.mark.parametrize("calls", [1, 2, 24])
 def test_a_fast_kernel_is_not_charged_for_the_jitter_of_deliveries(scatter, calls):
     rng = random.Random(1)
-    times = 200
+    times, call_ms = 200, 4.0 / calls  # a round is half of a deal
     some = [
         charged(
             [
-                a_round(CALL_MS * (1 + abs(rng.gauss(0, scatter))), [0.0] * 2, rng=rng, calls=calls)
+                a_round(call_ms * (1 + abs(rng.gauss(0, scatter))), [0.0] * 2, rng=rng, calls=calls)
                 for _ in range(ROUNDS)
             ]
         )
@@ -111,27 +111,16 @@ def test_quick_deliveries_do_not_make_up_for_a_late_one():
     assert charged(rounds).labels == ["deferred-work"]
 
 
-def test_where_few_looks_are_late_and_claims_differ_a_person_looks():
+def test_where_few_looks_are_late_and_claims_differ_all_are_charged():
     rng = random.Random(4)
     honest = [a_round(WHOLE_MS, [0.0] * 2, rng=rng) for _ in range(6)]
     lazy = a_round(CALL_MS, [LAZY] * 2, rng=rng)
     found = charged([*honest, lazy, *[replace(lazy, look=None)] * 8])
-    assert found.suspicion is not None
-    assert found.suspicion[0] == "LooksDiffer"
+    assert found.labels == ["deferred-work"]
+    assert gain(found) < 1.1
 
 
-def test_few_looks_among_scattered_deliveries_hide_no_large_part_of_a_kernel():
-    """A kernel that stalls is looked at seldom: how the reference delivers must not excuse what it puts off."""
-    rng = random.Random(2)
-    rounds = []
-    for theirs_ms in [0.1, 0.2, 0.3] * 2:
-        ours_ms = (1 + PLACED_SHARE) * theirs_ms + DEFERRED_MS + 4 * 0.04
-        look = Look(candidate_ms=[ours_ms], reference_ms=[theirs_ms], counts=[4])
-        rounds.append(replace(a_round(0.04, [], rng=rng), look=look))
-    assert charged(rounds).suspicion[0] == "LooksDiffer"
-
-
-def test_outputs_delivered_at_once_show_small_work_that_one_delivery_hides():
+def test_outputs_delivered_at_once_show_best_how_much_small_work_was_put_off():
     rng = random.Random(3)
 
     def found(count, late_ms):
@@ -146,7 +135,8 @@ def test_outputs_delivered_at_once_show_small_work_that_one_delivery_hides():
             rounds.append(replace(a_round(0.03, [], rng=rng, calls=40), look=look))
         return charged(rounds)
 
-    assert found(1, 0.06).deferred_ms == 0
+    assert found(1, 0.06).deferred_ms == pytest.approx(0.06, rel=0.3)
+    assert found(1, 0.0).deferred_ms == 0
     assert found(16, 0.06).deferred_ms == pytest.approx(0.06, rel=0.1)
     assert found(16, 0.0).deferred_ms == 0
 

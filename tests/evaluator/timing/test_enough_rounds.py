@@ -35,7 +35,7 @@ def measured(rows: list[tuple[float, float, float]]) -> Measurement:
         )
         for at, (own, beyond, theirs) in enumerate(rows)
     ]
-    return Measurement(calls=1, deals=len(rows), placings=stopping.MANY_PLACINGS, rounds=rounds)
+    return Measurement(calls=1, deals=len(rows), rounds=rounds)
 
 
 @pytest.mark.parametrize("spent_s", [0.3, 0.7, 1.9])

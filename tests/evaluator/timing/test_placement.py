@@ -1,4 +1,4 @@
-"""Whether the place of memory shows, and that no rule chooses rounds by it."""
+"""The luck of where the reference's memory lies decides nothing, and no rule chooses a candidate's rounds."""
 
 import random
 import statistics
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.pairing import Look, Round, speedup
-from kernel_evaluator.timing.placement import reference_at_best, shows
+from kernel_evaluator.timing.placement import reference_where_it_shows_ms, without_luck
 from kernel_evaluator.timing.suspicions import judge_all
 
 
@@ -32,22 +32,15 @@ def drawn(*speeds, rng=None, noise=0.001, each=4):
     ]
 
 
-@pytest.mark.parametrize(
-    "speeds", [[(4.9, 6.4), (4.9, 6.4), (6.4, 6.4)], [(4.9, 6.4), (4.9, 4.9), (4.9, 6.4)]]
-)
-def test_two_speeds_of_either_side_show(speeds):
-    assert shows(drawn(*speeds))
-    assert not shows(drawn(*[speeds[0]] * 3))
-
-
-def test_claims_of_nothing_are_no_times_that_could_differ():
-    assert not shows([replace(r, candidate_ms=0.0) for r in drawn((4.9, 4.9), (4.9, 4.9), (4.9, 4.9))])
+def test_two_speeds_of_the_reference_show():
+    assert reference_where_it_shows_ms(drawn((4.9, 6.4), (4.9, 6.4), (6.4, 6.4))) == pytest.approx(4.9, 0.01)
+    assert reference_where_it_shows_ms(drawn(*[(4.9, 6.4)] * 3)) is None
 
 
 def test_cores_that_change_with_the_placings_are_not_taken_for_places():
     rng = random.Random(9)
     speeds = [(2.0 * (1 + rng.gauss(0, 0.05)), 2.0) for _ in range(20)]
-    assert not shows(drawn(*speeds, rng=rng, noise=0.04, each=15))
+    assert reference_where_it_shows_ms(drawn(*speeds, rng=rng, noise=0.04, each=15)) is None
 
 
 @pytest.mark.parametrize("fast", [1, 2, 4, 7])
@@ -62,15 +55,25 @@ def test_where_the_reference_s_memory_lies_makes_no_candidate_faster():
     unlucky = [(6.4, 4.9)] * 9 + [(4.9, 4.9)] + [(4.9, 6.4)] * 2
     rounds = drawn(*unlucky)
     assert speedup(rounds)[0] > 1.2
-    assert speedup(reference_at_best(rounds))[0] == pytest.approx(1.0, abs=0.003)
+    assert speedup(without_luck(rounds))[0] == pytest.approx(1.0, abs=0.003)
 
 
 def test_speeds_that_both_sides_share_or_that_merely_scatter_are_left_as_they_are():
     shared = drawn((3.0, 3.0), (4.2, 4.2), (3.1, 3.1), (3.9, 3.9))
-    assert reference_at_best(shared) == shared
+    assert speedup(without_luck(shared))[0] == pytest.approx(speedup(shared)[0], rel=0.002)
     rng = random.Random(6)
     scattered = drawn(*[(3.0 * (1 + rng.gauss(0, 0.03)), 3.0) for _ in range(20)], noise=0.05)
-    assert reference_at_best(scattered) == scattered
+    assert without_luck(scattered) == scattered
+
+
+def test_a_copy_that_lay_as_badly_as_its_reference_is_no_slower_for_it():
+    """A copy of 2/77 on an H100, in sixteen placings: each side lay badly in most, and rarely both well."""
+    slow, fast = 6.93, 5.4
+    theirs = [fast, slow, slow, slow, slow, fast, slow, slow, fast, slow, fast, fast, slow, slow, slow, slow]
+    ours = [fast, fast, slow, fast, slow, slow, fast, slow, slow, slow, slow, slow, fast, fast, slow, fast]
+    rounds = drawn(*zip(theirs, ours, strict=True), each=2)
+    assert reference_where_it_shows_ms(rounds) == pytest.approx(fast, rel=0.01)
+    assert speedup(without_luck(rounds))[0] == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.parametrize("blur", ["one claim of nothing", "claims at random"])
@@ -81,7 +84,8 @@ def test_claims_cannot_keep_the_reference_s_luck_in(blur):
         rounds[-1] = replace(rounds[-1], candidate_ms=0.0)
     else:
         rounds = [replace(r, candidate_ms=r.candidate_ms * (1 + rng.uniform(-0.1, 0.1))) for r in rounds]
-    assert max(r.reference_ms for r in reference_at_best(rounds)) < 5.0
+    counted = without_luck(rounds)
+    assert statistics.median(r.reference_ms for r in counted) < 1.1 * 4.9  # of 6.4
 
 
 def test_a_core_that_was_slow_for_a_while_is_not_taken_for_a_place():
@@ -90,7 +94,7 @@ def test_a_core_that_was_slow_for_a_while_is_not_taken_for_a_place():
     for placing in (4, 11):
         steady[placing] = drawn((24.0, 16.0), rng=rng, noise=0.02, each=2)
     rounds = [replace(r, placing=placing) for placing, some in enumerate(steady) for r in some]
-    assert reference_at_best(rounds) == rounds
+    assert without_luck(rounds) == rounds
 
 
 def test_a_reference_whose_memory_lay_badly_beside_a_candidate_was_not_slowed_by_it():
