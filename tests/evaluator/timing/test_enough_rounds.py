@@ -77,3 +77,50 @@ def test_an_interval_wider_than_any_that_is_asked_for_gets_more_time():
     assert not is_enough(measured(scattered), patience_s + 0.1)
     assert is_enough(measured(scattered), stopping.OPEN_TIMES * patience_s + 0.1)
     assert is_enough(measured(AMID_WRITING), patience_s + 0.1)
+
+
+def within(speedup: float, half_width: float) -> Measurement:
+    """Rounds of one speedup, whose interval is that wide to either side."""
+    rounds = [
+        Round(
+            reference_ms=10.0 * speedup * (1 + aside * half_width),
+            candidate_ms=10.0,
+            candidate_wall_ms=10.0,
+            overhead_ms=0.0,
+            reference_first=at % 2 == 0,
+            placing=at,
+        )
+        for at, aside in enumerate((-1, 0, 1, 0, 0, 1, 0, -1))
+    ]
+    return Measurement(calls=1, deals=len(rounds), rounds=rounds)
+
+
+AT_ONCE, LATE = 0.1, stopping.BUDGET_S["cuda"] + 0.1
+
+
+@pytest.mark.parametrize(
+    ("speedup", "half_width", "spent_s", "enough"),
+    [
+        pytest.param(1.0, 0.004, AT_ONCE, True, id="as fast: within half a per cent"),
+        pytest.param(1.0, 0.006, AT_ONCE, False, id="as fast: not within half a per cent"),
+        pytest.param(1.0, 0.006, LATE, True, id="later a little more will do"),
+        pytest.param(1.0, 0.009, LATE, False, id="and not much more"),
+        pytest.param(0.95, 0.012, LATE, False, id="nearly as fast is no slower"),
+        pytest.param(0.8, 0.012, AT_ONCE, True, id="slower: within a per cent and a half"),
+        pytest.param(0.8, 0.02, LATE, False, id="slower: not within two"),
+        pytest.param(0.3, 0.03, LATE, False, id="a third as fast is slower, no more"),
+        pytest.param(0.2, 0.04, AT_ONCE, True, id="a fifth as fast: within five per cent"),
+        pytest.param(0.2, 0.06, LATE, False, id="a fifth as fast: not within six"),
+        pytest.param(0.08, 0.04, AT_ONCE, True, id="a twelfth as fast is no otherwise"),
+    ],
+)
+def test_a_speedup_is_as_exact_as_it_matters(speedup, half_width, spent_s, enough):
+    assert is_enough(within(speedup, half_width), spent_s) is enough
+
+
+@pytest.mark.parametrize(
+    ("candidate_ms", "reference_ms", "slow"),
+    [(300.0, 290.0, True), (200.0, 190.0, False), (60.0, 1.0, True), (60.0, 50.0, False), (40.0, 1.0, False)],
+)
+def test_who_takes_long_is_called_as_seldom_as_can_be(candidate_ms, reference_ms, slow):
+    assert stopping.is_slow(candidate_ms, reference_ms) is slow
