@@ -136,7 +136,7 @@ def _rows(run, jobs, unsaid):
         left = [job for job in left if unsaid(rows[job.key.sample])]
         if not left:
             break
-    return dict(sorted(rows.items()))
+    return rows
 
 
 def own_processes() -> set[int]:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from importlib import import_module
 from operator import attrgetter
@@ -22,6 +23,7 @@ from leaderboard.render.model import Notice
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import constants  # noqa: E402
 import summary  # noqa: E402
 from pages import renew  # noqa: E402
 
@@ -107,6 +109,20 @@ def test_the_constants_of_the_method_are_those_of_the_code() -> None:
 
     assert true_table == path.read_text("utf-8").partition("## Constants")[2], "to renew it: make bless"
     assert "| `timing.stopping.HALF_WIDTH` |" in table
+
+
+def test_each_constant_has_a_case_that_needs_it() -> None:
+    said = json.loads(constants.RESULT.read_text("utf-8"))["constants"]
+    measured = tomllib.loads(constants.MEASURED.read_text("utf-8"))
+
+    def is_needed(name: str) -> bool:
+        rows = (said[name]["rows"] or {}).values()
+        return name in measured or any(said[name]["tests"].values()) or any(any(n.values()) for n in rows)
+
+    assert set(said) == set(constants.constants()), "to renew it: python benchmarks/constants.py --write"
+    assert [] == [name for name in said if not is_needed(name)]
+    assert set(measured) <= set(said)
+    assert all(f"| `{name}` |" in constants.PAGE.read_text("utf-8") for name in said)
 
 
 def test_every_constant_that_the_method_speaks_of_is_in_its_table() -> None:

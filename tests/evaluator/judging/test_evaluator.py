@@ -37,7 +37,8 @@ def timed(measured):
         "Later.calls += 1", "if Later.calls > 40: os._exit(3)", head="class Later:\n    calls = 0\n"
     )
     sources = (RIGHT, KEPT_BUFFER, STALE, TWICE, dies, RIGHT)
-    return dict(zip(names, measured(jobs_of(*sources)).values(), strict=True))
+    rows = measured(jobs_of(*sources))  # who was judged again comes last
+    return {name: rows[at] for at, name in enumerate(names)}
 
 
 def test_a_right_kernel_has_a_speedup_inside_its_interval(timed):
@@ -165,7 +166,7 @@ def test_the_second_output_is_compared_with_its_own_though_the_first_had_its_rou
     problem = Problem(level=1, problem_id=1, name="1_Both", source=both)
     wrong = exact.replace("x * 2", "x * 2.01")
     rows = unmeasured(jobs_of(exact, wrong, problem=problem))
-    assert [row.status for row in rows.values()] == ["correct", "mismatch"]
+    assert [rows[at].status for at in (0, 1)] == ["correct", "mismatch"]
     assert rows[1].evidence["counter_example"]["output"] == 1
 
 
