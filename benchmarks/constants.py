@@ -117,7 +117,7 @@ def said_of(each: Recorded) -> tuple[Any, ...]:
         suspicions.judge_all(each.measured, each.device)
         name = each.measured.suspicion[0] if each.measured.suspicion else None
         return name, tuple(each.measured.labels), each.measured.fields()["speedup"]
-    except (ArithmeticError, IndexError):
+    except (ArithmeticError, IndexError, ValueError):
         return None, ("cannot be judged",), 1.0
 
 
@@ -130,7 +130,8 @@ def judged_otherwise(
     users = [each for each in BY_ROUNDS if getattr(each, name, None) is own]
     found = {}
     for bound, factor in BOUNDS.items():
-        changed = {k: v * factor for k, v in own.items()} if isinstance(own, dict) else own * factor
+        is_mapping = isinstance(own, dict)
+        changed = {k: v * factor for k, v in own.items()} if is_mapping else type(own)(own * factor)
         for user in users:
             setattr(user, name, changed)
         now = [said_of(each) for each in rows]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from evaluating import RIGHT, SOURCE, jobs_of, judge, kernel, own_processes
+from evaluating import RIGHT, SOURCE, is_late, is_without_verdict, jobs_of, judge, kernel, own_processes
 from kernel_evaluator import oracle
 from kernel_evaluator.candidate.frames import Op
 from kernel_evaluator.candidate.processes import Home, Zygote
@@ -61,8 +61,9 @@ def test_a_slow_kernel_is_timed_as_often_as_its_interval_needs(measured):
 
 
 def test_a_kernel_that_does_forty_times_the_work_is_slower(timed):
-    assert timed["slow"].status in ("correct", "quarantined")
-    assert timed["slow"].speedup_ci95[1] < 0.5
+    row = timed["slow"]
+    assert row.status in ("correct", "quarantined") or is_without_verdict(row)
+    assert row.speedup_ci95 is None or row.speedup_ci95[1] < 0.5
 
 
 def test_an_output_buffer_that_is_used_again_is_seen_in_the_timed_runs(timed):
@@ -102,7 +103,7 @@ def test_a_kernel_much_faster_than_its_reference_is_timed_over_more_calls(measur
     lazy = SOURCE.replace("        return self.norm", "        time.sleep(0.005)\n        return self.norm")
     problem = Problem(level=1, problem_id=1, name="1_Lazy", source=f"import time\n{lazy}")
     counts = kernel("self.calls += 1", "assert self.calls < 600, 'enough'", init="self.calls = 0")
-    rows = measured(jobs_of(counts, kernel("time.sleep(2e-4)"), problem=problem))
+    rows = measured(jobs_of(counts, kernel("time.sleep(2e-4)"), problem=problem), is_late)
     assert (rows[0].status, rows[0].failure.message.splitlines()[0]) == ("runtime_error", "enough")
     assert rows[1].status == "correct"
     assert rows[1].speedup_ci95[0] > 2
