@@ -103,6 +103,8 @@ def steps(work: Path, parts: int) -> list[Step]:
         return Step(name=f"certify-{level}", command=[*KBL, "certify", *arguments])
 
     return [
+        *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
+        script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
         *in_parts("pytorch-eager"),
         *in_parts("founders-triton"),
         *in_parts("founders-cuda"),
@@ -110,11 +112,10 @@ def steps(work: Path, parts: int) -> list[Step]:
         *([evaluate("founders-cutile")] if is_installed("cuda.tile") else []),
         *in_parts("pytorch-eager-bf16"),
         *in_parts("founders-triton-bf16"),
-        script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
-        *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
+        *map(generic, ("half", "earlier")),
+        *in_parts("torch-compile-bf16"),
         *_certify_again(work),
         script("places", "--sizes", "full", "--device", "cuda", "--out", str(work / "places.json")),
-        *map(generic, ("half", "earlier")),
         *map(stages, ("pytorch-eager", "founders-triton")),
         Step(
             name="tests",
@@ -127,7 +128,6 @@ def steps(work: Path, parts: int) -> list[Step]:
         *map(certify, (1, 2, 3)),
         evaluate("pytorch-eager", "again", data=str(work / "none")),
         *in_parts("torch-compile"),
-        *in_parts("torch-compile-bf16"),
         *in_parts("torch-compile-max-autotune"),
         *in_parts("torch-compile-max-autotune-bf16"),
     ]
