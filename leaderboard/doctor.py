@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from email import message_from_string
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kernel_evaluator.engines.epoch import CHECKOUTS, PARTS
+from kernel_evaluator.engines.epoch import ARCHIVES, PARTS
 from kernel_evaluator.machine.extras import EXTRAS, install, missing
 from kernel_evaluator.records.places import PROBLEM_SET
 
@@ -189,12 +190,12 @@ def _languages() -> Iterator[Finding]:
         mend = mends.get(name, f"pip install '{part.pin}'")
         need = needs.get(name, Need.LANGUAGE)
         yield Finding(name=part.name, found=found or "none", ok=bool(found), need=need, mend=mend)
-    for checkout in CHECKOUTS:
-        folder = os.environ.get(checkout.variable, "")
+    for archive in ARCHIVES:
+        folder = os.environ.get(archive.variable, "")
         there = bool(folder) and Path(folder).is_dir()
-        found = f"{_commit(folder) or 'no git checkout'}, in {folder}" if there else "none"
-        mend = f"git clone {checkout.repository}, and set {checkout.variable} to the folder"
-        yield Finding(name=checkout.name, found=found, ok=there, need=Need.LANGUAGE, mend=mend)
+        found = f"{_origin(Path(folder))}, in {folder}" if there else "none"
+        mend = f"unpack {archive.url}, and set {archive.variable} to its folder {archive.headers}"
+        yield Finding(name=archive.name, found=found, ok=there, need=Need.LANGUAGE, mend=mend)
 
 
 def _compiler() -> Iterator[Finding]:
@@ -296,6 +297,11 @@ def _version(distribution: str) -> str:
         return ""
 
 
-def _commit(folder: str) -> str:
-    command = ["git", "-C", folder, "rev-parse", "--short=12", "HEAD"]
-    return _first_line(command) if shutil.which("git") else ""
+def _origin(folder: Path) -> str:
+    """The package in whose source headers came, or the commit of a git checkout."""
+    try:
+        package = message_from_string((folder.parent / "PKG-INFO").read_text("utf-8"))
+    except OSError:
+        command = ["git", "-C", str(folder), "rev-parse", "--short=12", "HEAD"]
+        return (_first_line(command) if shutil.which("git") else "") or "of unknown origin"
+    return f"from {package['Name']} {package['Version']}"

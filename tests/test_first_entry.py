@@ -144,7 +144,7 @@ def test_a_worked_kernel_is_judged_correct_on_a_gpu(backend: str, tmp_path: Path
     for part in epoch.PARTS:
         if backend in part.backends and not part.variable and find_distribution(part.distribution) is None:
             pytest.skip(f"{part.distribution} is not installed")
-    for part in (*epoch.PARTS, *epoch.CHECKOUTS):
+    for part in (*epoch.PARTS, *epoch.ARCHIVES):
         if backend in part.backends and part.variable and part.variable not in os.environ:
             pytest.skip(f"{part.variable} is not set")
 

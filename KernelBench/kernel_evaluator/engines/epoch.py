@@ -15,7 +15,7 @@ BASE_DIGEST = ""
 PYTHON = "3.12"
 UV = "0.13.9"
 CXX = "g++-13"
-SYSTEM_PACKAGES = (CXX, "git")
+SYSTEM_PACKAGES = (CXX, "ca-certificates", "curl")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +39,18 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkout:
-    """What only git has. The commit is its checksum; without one it is left out."""
+class Archive:
+    """What pip cannot install: headers in somebody's source archive, which its checksum pins.
+
+    All that it holds comes to `folder`; the headers are in `headers` there, which `variable` names.
+    """
 
     name: str
-    repository: str
-    commit: str
+    url: str
+    sha256: str
     backends: tuple[str, ...]
     folder: str
+    headers: str
     variable: str
 
 
@@ -86,20 +90,24 @@ PARTS = (
 needs a tileiras below 13.5, and finds it only beside ptxas and NVVM of its version; tileiras takes any.
 """
 
-CHECKOUTS = (
-    Checkout(
+ARCHIVES = (
+    Archive(
         name="ThunderKittens",
-        repository="https://github.com/HazyResearch/ThunderKittens",
-        commit="",
+        url=(
+            "https://files.pythonhosted.org/packages/54/63/"
+            "91696cfece5043931701957e3c37e362fdd14bf858a64a7c2fb2e83ca2dd/st_attn-0.0.6.tar.gz"
+        ),
+        sha256="d2b2d724716cdfd03c6afb2b40259fe5470b1889853fdffa1260453a87618b47",
         backends=("thunderkittens",),
         folder="/opt/thunderkittens",
+        headers="tk",
         variable="THUNDERKITTENS_ROOT",
     ),
 )
-"""ThunderKittens is in git alone: PyPI has no package of its headers, and this list was written without a way
-to its repository. Whoever has one looks a commit up, as docs/maintainers.md says; none is guessed."""
+"""ThunderKittens has no releases. The source of st_attn, a package on PyPI, holds it as of 2025, under its
+own licence; nothing of st_attn itself is built."""
 
-BACKENDS = tuple(dict.fromkeys(name for part in (*PARTS, *CHECKOUTS) for name in part.backends))
+BACKENDS = tuple(dict.fromkeys(name for part in (*PARTS, *ARCHIVES) for name in part.backends))
 """What a kernel of the board can be written in."""
 
 GPU = "H100"

@@ -53,18 +53,22 @@ def commands() -> Iterator[str]:
         if part.headers:
             found = "python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
             yield f'cp -r "$({found})/{part.headers}" {part.folder}'
-    for checkout in epoch.CHECKOUTS:
-        if checkout.commit:
-            yield (
-                f"git init -q {checkout.folder} && cd {checkout.folder} && git fetch -q --depth 1"
-                f" {checkout.repository} {checkout.commit} && git checkout -q FETCH_HEAD"
-            )
+    yield from map(_unpack, epoch.ARCHIVES)
+
+
+def _unpack(archive: epoch.Archive) -> str:
+    packed = f"{archive.folder}.tar.gz"
+    return (
+        f"curl -fsSLo {packed} {archive.url} && echo '{archive.sha256} {packed}' > {packed}.sum"
+        f" && sha256sum --quiet --check {packed}.sum && mkdir {archive.folder}"
+        f" && tar -xzf {packed} -C {archive.folder} --strip-components=1 && rm {packed} {packed}.sum"
+    )
 
 
 def environment() -> Mapping[str, str]:
     """Give the variables of the image."""
     headers = {part.variable: part.folder for part in epoch.PARTS if part.variable}
-    fetched = {each.variable: each.folder for each in epoch.CHECKOUTS if each.commit}
+    fetched = {each.variable: f"{each.folder}/{each.headers}" for each in epoch.ARCHIVES}
     return {"KERNELBENCH_EPOCH": epoch.EPOCH, **headers, **fetched}
 
 

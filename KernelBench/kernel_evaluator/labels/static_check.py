@@ -59,7 +59,7 @@ _BACKEND_NEEDS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "thunderkittens": (
-        ("kittens::warp or kittens::group", r"kittens::(?:warp|group)|::warp\b|\bwarp::|\bwarpgroup"),
+        ("the namespace kittens", r"\bkittens::|\bnamespace\s+kittens\b"),
         ("st_bf or rt_fl", r"\b[sr]t_|\b[sr]t<"),
     ),
 }

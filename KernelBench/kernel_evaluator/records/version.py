@@ -22,6 +22,7 @@ EVALUATOR_VERSION = "0.1.0"
 DECIDE_NOTHING = (
     "baselines.py",
     "engines/epoch.py",
+    "engines/image.py",
     "engines/meter.py",
     "engines/modal.py",
     "engines/modal_app.py",

@@ -1,4 +1,4 @@
-"""GELU by the tanh approximation on ThunderKittens' register tiles, one pass. Neither compiled nor run yet.
+"""GELU by the tanh approximation on ThunderKittens' register tiles, one pass. Compiled, and not run yet.
 
 x / 2 * (1 + tanh(u)) equals x * sigmoid(2 u), which needs one exponential and no tanh.
 """
@@ -23,16 +23,16 @@ using matrix = gl<float, 1, 1, -1, -1>;
 // One warp a tile.
 __global__ void new_gelu_kernel(const __grid_constant__ matrix x, const __grid_constant__ matrix y) {
     rt_fl<ROWS, COLUMNS> v, u;
-    warp::load(v, x, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
-    warp::mul(u, v, v);
-    warp::mul(u, u, 0.044715f);
-    warp::add(u, u, 1.0f);
-    warp::mul(u, u, v);
-    warp::mul(u, u, -1.5957691216057308f);
-    warp::exp(u, u);
-    warp::add(u, u, 1.0f);
-    warp::div(u, v, u);
-    warp::store(y, u, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
+    load(v, x, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
+    mul(u, v, v);
+    mul(u, u, 0.044715f);
+    add(u, u, 1.0f);
+    mul(u, u, v);
+    mul(u, u, -1.5957691216057308f);
+    exp(u, u);
+    add(u, u, 1.0f);
+    div(u, v, u);
+    store(y, u, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
 }
 
 static matrix view(torch::Tensor& tensor) {
@@ -50,7 +50,7 @@ torch::Tensor new_gelu(torch::Tensor x) {
 }
 """
 
-root = os.environ.get("THUNDERKITTENS_ROOT", "/opt/thunderkittens")
+root = os.environ.get("THUNDERKITTENS_ROOT", "/opt/thunderkittens/tk")
 extension = load_inline(
     name="worked_new_gelu_thunderkittens",
     cpp_sources="torch::Tensor new_gelu(torch::Tensor x);",

@@ -2,11 +2,14 @@
 
 import dataclasses
 import gc
+import hashlib
 import itertools
 import json
 import os
 import pickle
 import re
+import subprocess
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,13 +195,35 @@ def test_the_lock_of_the_image_holds_each_part_at_its_version_and_all_by_hash() 
         assert f"{part.distribution}=={part.pin.rpartition('=')[2]}" in locked, "run: make lock"
 
 
-def test_an_unpinned_base_or_checkout_is_left_out_and_not_guessed() -> None:
+def test_an_unpinned_base_is_left_out_and_not_guessed() -> None:
     text = image.containerfile()
 
     assert bool(epoch.BASE_DIGEST) == (f"@{epoch.BASE_DIGEST}" in text and "@sha256:" in text)
-    for checkout in epoch.CHECKOUTS:
-        assert bool(checkout.commit) == (checkout.folder in text)
-        assert re.fullmatch(r"[0-9a-f]{40}|", checkout.commit)
+
+
+@pytest.mark.parametrize("is_what_was_pinned", [True, False])
+def test_an_archive_is_unpacked_only_if_it_is_what_was_pinned(
+    is_what_was_pinned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "package-1.0.tar.gz"
+    with tarfile.open(packed, "w:gz") as file:
+        file.add(__file__, "package-1.0/headers/include/all.cuh")
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    archive = dataclasses.replace(
+        epoch.ARCHIVES[0],
+        url=packed.as_uri(),
+        sha256=digest if is_what_was_pinned else digest[::-1],
+        folder=str(tmp_path / "unpacked"),
+        headers="headers",
+    )
+    monkeypatch.setattr(epoch, "ARCHIVES", (archive,))
+    command = list(image.commands())[-1]
+
+    ended = subprocess.run(["sh", "-c", command], check=False, capture_output=True, text=True)
+
+    headers = Path(image.environment()[archive.variable])
+    assert is_what_was_pinned == (ended.returncode == 0) == (headers / "include/all.cuh").is_file(), ended.stderr
+    assert is_what_was_pinned or "FAILED" in ended.stdout
 
 
 def test_the_evaluator_itself_travels_with_the_image(one_run) -> None:

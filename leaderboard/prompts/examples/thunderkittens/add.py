@@ -18,10 +18,10 @@ using matrix = gl<bf16, 1, 1, -1, -1>;
 // One warp a tile: load both tiles to registers, add, store.
 __global__ void add_kernel(const __grid_constant__ matrix a, const __grid_constant__ matrix b, const __grid_constant__ matrix out) {
     rt_bf<ROWS, COLUMNS> left, right;
-    warp::load(left, a, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
-    warp::load(right, b, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
-    warp::add(left, left, right);
-    warp::store(out, left, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
+    load(left, a, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
+    load(right, b, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
+    add(left, left, right);
+    store(out, left, {0, 0, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x)});
 }
 
 static matrix view(torch::Tensor& tensor) {
