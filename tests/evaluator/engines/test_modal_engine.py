@@ -222,7 +222,9 @@ def test_an_archive_is_unpacked_only_if_it_is_what_was_pinned(
     ended = subprocess.run(["sh", "-c", command], check=False, capture_output=True, text=True)
 
     headers = Path(image.environment()[archive.variable])
-    assert is_what_was_pinned == (ended.returncode == 0) == (headers / "include/all.cuh").is_file(), ended.stderr
+    assert is_what_was_pinned == (ended.returncode == 0) == (headers / "include/all.cuh").is_file(), (
+        ended.stderr
+    )
     assert is_what_was_pinned or "FAILED" in ended.stdout
 
 
