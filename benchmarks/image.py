@@ -34,7 +34,7 @@ from kernel_evaluator.engines import epoch, image  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "image-cpu.json"
 SUITE = "bookworm"
-PACKAGES = ("g++", "git", "python3", "python3-dev", "python3-venv")
+PACKAGES = ("g++", "ca-certificates", "curl", "python3", "python3-dev", "python3-venv")
 ARGUMENTS = {"SYSTEM_PACKAGES": " ".join(PACKAGES), "CXX": "g++", "LOCK": "cpu.txt"}
 BASE, NAME = "localhost/kernelbench-base", "localhost/kernelbench-cpu"
 NEW_PIP = "pip==26.3"
@@ -117,7 +117,7 @@ def _base() -> None:
     """Make the base image."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "root.tar"
-        include = ",".join(("ca-certificates", *PACKAGES))
+        include = ",".join(PACKAGES)
         _run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={include}", SUITE, root)
         with _container("scratch") as container:
             _run("buildah", "add", "--quiet", container, root, "/")

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from kernel_evaluator.timing.pairing import Round
+from kernel_evaluator.timing.pairing import MIN_ROUNDS, Round
 
 APART_SHARE = 0.015
 """Two placings are apart by more than this share, beyond what rounds scatter by within one."""
@@ -49,8 +49,13 @@ def without_luck(rounds: Sequence[Round]) -> list[Round]:
 
 
 def reference_where_it_shows_ms(rounds: Sequence[Round]) -> float | None:
-    """Milliseconds of a reference's call where its memory lies well; None where its place does not show."""
+    """Milliseconds of a reference's call where its memory lies well; None where its place does not show.
+
+    Of fewer placings than bound a median, one that met a slow processor core would pass for a place.
+    """
     levels = _levels(rounds, lambda r: r.reference_ms)
+    if len(levels) < MIN_ROUNDS:
+        return None
     best_ms, worst_ms = _well_placed(levels), -_well_placed([-level for level in levels])
     return best_ms if worst_ms > best_ms * (1 + APART_SHARE + _leeway(rounds)) else None
 

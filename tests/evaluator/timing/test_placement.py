@@ -33,8 +33,19 @@ def drawn(*speeds, rng=None, noise=0.001, each=4):
 
 
 def test_two_speeds_of_the_reference_show():
-    assert reference_where_it_shows_ms(drawn((4.9, 6.4), (4.9, 6.4), (6.4, 6.4))) == pytest.approx(4.9, 0.01)
-    assert reference_where_it_shows_ms(drawn(*[(4.9, 6.4)] * 3)) is None
+    assert reference_where_it_shows_ms(drawn(*[(4.9, 6.4)] * 4, *[(6.4, 6.4)] * 2)) == pytest.approx(4.9, 0.01)
+    assert reference_where_it_shows_ms(drawn(*[(4.9, 6.4)] * 6)) is None
+
+
+def test_a_copy_whose_few_placings_met_faster_and_slower_cores_is_no_slower_for_it():
+    """A copy of 3/39 on an H200 of a busy host: both sides took 51 to 72 ms, for as long as cores were so."""
+    theirs = [59.71123, 59.04003, 52.98566, 69.55715, 70.68115, 69.93175, 68.25645, 71.46688, 51.38701]
+    ours = [56.65673, 55.73424, 65.51923, 69.64205, 70.52854, 70.68118, 71.58525, 72.11127, 61.45568]
+    rounds = [
+        Round(reference_ms=r, candidate_ms=c, candidate_wall_ms=c + 1, overhead_ms=1.0, placing=at // 2)
+        for at, (r, c) in enumerate(zip(theirs, ours, strict=True))
+    ]
+    assert speedup(without_luck(rounds))[0] == pytest.approx(0.991, abs=0.001)
 
 
 def test_cores_that_change_with_the_placings_are_not_taken_for_places():
@@ -59,7 +70,7 @@ def test_where_the_reference_s_memory_lies_makes_no_candidate_faster():
 
 
 def test_speeds_that_both_sides_share_or_that_merely_scatter_are_left_as_they_are():
-    shared = drawn((3.0, 3.0), (4.2, 4.2), (3.1, 3.1), (3.9, 3.9))
+    shared = drawn(*[(3.0, 3.0), (4.2, 4.2), (3.1, 3.1), (3.9, 3.9)] * 2)
     assert speedup(without_luck(shared))[0] == pytest.approx(speedup(shared)[0], rel=0.002)
     rng = random.Random(6)
     scattered = drawn(*[(3.0 * (1 + rng.gauss(0, 0.03)), 3.0) for _ in range(20)], noise=0.05)
