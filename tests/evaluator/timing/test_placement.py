@@ -33,7 +33,9 @@ def drawn(*speeds, rng=None, noise=0.001, each=4):
 
 
 def test_two_speeds_of_the_reference_show():
-    assert reference_where_it_shows_ms(drawn(*[(4.9, 6.4)] * 4, *[(6.4, 6.4)] * 2)) == pytest.approx(4.9, 0.01)
+    assert reference_where_it_shows_ms(drawn(*[(4.9, 6.4)] * 4, *[(6.4, 6.4)] * 2)) == pytest.approx(
+        4.9, 0.01
+    )
     assert reference_where_it_shows_ms(drawn(*[(4.9, 6.4)] * 6)) is None
 
 
