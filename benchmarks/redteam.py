@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.engines.local import LocalEngine  # noqa: E402
 from kernel_evaluator.machine.extras import is_installed  # noqa: E402
+from kernel_evaluator.problems import certificates  # noqa: E402
 from kernel_evaluator.problems.jobs import Job, Settings, Verdict  # noqa: E402
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
@@ -139,7 +141,7 @@ def _runs_here(entry: dict[str, Any], device: str) -> bool:
 
 def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
     level, problem_id = map(int, entry["problem"].split("_"))
-    problem = ProblemSet().load(level, problem_id)
+    posed = problem = ProblemSet().load(level, problem_id)
     if "problem_file" in entry:
         source = (CORPUS / entry["problem_file"]).read_text("utf-8")
         sizes = entry.get("sizes", {}) if device == "cuda" else {}
@@ -160,10 +162,18 @@ def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
         layer=entry["layer"],
         note=entry.get("note", ""),
         label=entry.get("wants_label", ""),
-        uncertified=bool(entry.get("uncertified")),
+        uncertified=bool(entry.get("uncertified")) or (
+            problem.sha256 == posed.sha256 and entry["problem"] in _not_ranked()
+        ),
         timeout_s=SHORT_S if endless else TIMEOUTS_S[device],
         memory_gb=entry.get("memory_gb", 16.0 if device == "cuda" else 6.0),
     )
+
+
+@cache
+def _not_ranked() -> frozenset[str]:
+    """Problems that no board ranks as they are posed: who answers one without work has won nothing."""
+    return frozenset(number for number, said in certificates.read().items() if not said["ranked"])
 
 
 def layer_cases(cases: Sequence[Case]) -> list[Case]:
