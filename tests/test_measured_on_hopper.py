@@ -1,10 +1,11 @@
-"""What the decision records say was measured on an H100 is what the files of that day say."""
+"""What the decision records say was measured on Hopper GPUs is what the files of that day say."""
 
 import json
 import statistics
 from pathlib import Path
 
 from kernel_evaluator.scores import intervals_apart, published_interval
+from kernel_evaluator.timing.measurement import Measurement
 
 from leaderboard.files.store import read_result
 
@@ -111,6 +112,14 @@ def test_the_second_machine_was_slower_where_a_model_waits_for_launches():
     assert 1 < max(longer.values()) < 1.2
 
 
+def test_on_a_busy_host_few_placings_are_not_taken_for_places():
+    found = json.loads((RESULTS / "eager-four-H200.json").read_text("utf-8"))["rows"]
+    gru = next(row for row in found if row["key"] == "level_3_problem_39_sample_0")
+    assert (len(found), sum(abs(row["speedup"] - 1) <= 0.01 for row in found)) == (250, 235)
+    assert round(gru["speedup"], 3) == 0.914
+    assert round(Measurement.from_json(gru["rounds"]).fields()["speedup"], 3) == 0.991
+
+
 def test_tritons_kernels_judged_on_two_machines_agree_but_for_one():
     before, again = (
         recorded("history/H100/founders-triton/3.json"),
@@ -132,8 +141,10 @@ def test_kernels_like_those_of_models_cost_less_than_before():
     assert (summary["kernels"], round(summary["mean_gpu_s"], 2), round(summary["max_gpu_s"], 1)) == (
         60,
         1.55,
-        5.8,
+        4.4,
     )
+    beside = summary["references_beside_builds"]
+    assert beside["median"] < 0.01 < beside["p95"]
 
 
 def test_the_first_page_says_which_worked_kernels_were_right():
