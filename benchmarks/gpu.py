@@ -103,6 +103,7 @@ def steps(work: Path, parts: int) -> list[Step]:
         return Step(name=f"certify-{level}", command=[*KBL, "certify", *arguments])
 
     return [
+        *map(generic, ("half", "earlier")),
         *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
         script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
         *in_parts("pytorch-eager"),
@@ -110,7 +111,6 @@ def steps(work: Path, parts: int) -> list[Step]:
         *in_parts("founders-cuda"),
         evaluate("first-light"),
         *([evaluate("founders-cutile")] if is_installed("cuda.tile") else []),
-        *map(generic, ("half", "earlier")),
         *in_parts("pytorch-eager-bf16"),
         *in_parts("founders-triton-bf16"),
         *in_parts("torch-compile-bf16"),
