@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+from kernel_evaluator.engines.epoch import ARCHIVES
 from kernel_evaluator.problems.problem_set import SET_VERSION, ProblemSet
 
 from leaderboard.doctor import Finding, Need, abilities, examine
@@ -62,3 +65,22 @@ def test_a_missing_gpu_leaves_the_cpu_usable() -> None:
 
 def test_a_missing_compiler_rules_out_both_kinds_of_evaluation() -> None:
     assert [True, False, False, True] == list(abilities([finding(Need.CPU, ok=False)]).values())
+
+
+def test_of_headers_their_origin_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unpacked as the image does it, cloned with git as people do, or copied from who knows where."""
+    headers = tmp_path / "package" / "headers"
+    headers.mkdir(parents=True)
+    monkeypatch.setenv(ARCHIVES[0].variable, str(headers))
+
+    def told() -> str:
+        return next(found.found for found in examine() if found.name == ARCHIVES[0].name)
+
+    assert told() == f"of unknown origin, in {headers}"
+    git = ["git", "-C", str(headers), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
+    assert told() == f"{commit[:12]}, in {headers}"
+    (headers.parent / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: st_attn\nVersion: 0.0.6\n")
+    assert told() == f"from st_attn 0.0.6, in {headers}"
