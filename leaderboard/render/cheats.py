@@ -18,7 +18,10 @@ _BULLET = re.compile(r"- \*\*(.+?)\.?\*\* (.+)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Cheat:
-    """One cheat on one device. `gain` is its speedup over its honest twin's, by near ends of intervals."""
+    """One cheat on one device. `gain` is its speedup over its honest twin's, by near ends of intervals.
+
+    `is_ranked`: whether a board ranks the problem.
+    """
 
     id: str
     what: str
@@ -26,6 +29,7 @@ class Cheat:
     status: str
     failure: str
     has_won: bool
+    is_ranked: bool
     twin: str
     twin_status: str
     gain: float | None
@@ -37,7 +41,7 @@ class Cheat:
         if self.has_won:
             return "won"
         if self.status == "correct":
-            return "accepted, gains nothing"
+            return "accepted, gains nothing" if self.is_ranked else "accepted, not ranked"
         return "quarantined" if self.status == "quarantined" else "turned away"
 
 
@@ -118,6 +122,7 @@ def _cheats(
             status=case["row"]["status"],
             failure=case["row"].get("failure", {}).get("name", ""),
             has_won=case["id"] in won,
+            is_ranked=not case.get("uncertified"),
             twin=case.get("twin", ""),
             twin_status=twin["row"]["status"] if twin else "",
             gain=case.get("gain"),
