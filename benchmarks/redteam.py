@@ -16,9 +16,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,13 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.engines.local import LocalEngine  # noqa: E402
 from kernel_evaluator.machine.extras import is_installed  # noqa: E402
-from kernel_evaluator.problems import certificates  # noqa: E402
 from kernel_evaluator.problems.jobs import Job, Settings, Verdict  # noqa: E402
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
 from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
 from redteam_report import RESULTS, dump, summary, write_document  # noqa: E402
+
+from leaderboard.stages.boards import read_ranked  # noqa: E402
 
 CORPUS = ROOT / "tests" / "redteam"
 LAYER_CASES = {
@@ -118,7 +118,8 @@ def read_cases(device: str) -> list[Case]:
     manifest = json.loads((CORPUS / "manifest.json").read_text("utf-8"))
     by_file = {entry["file"]: entry["id"] for entry in manifest["cases"]}
     runnable = [e for e in manifest["cases"] if _runs_here(e, device)]
-    cases = [_case(entry, by_file, device) for entry in runnable]
+    ranked = read_ranked()
+    cases = [_case(entry, by_file, device, ranked) for entry in runnable]
     return sorted(cases, key=lambda case: (_rank(case), case.id))
 
 
@@ -139,7 +140,7 @@ def _runs_here(entry: dict[str, Any], device: str) -> bool:
     return True
 
 
-def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
+def _case(entry: dict[str, Any], by_file: dict[str, str], device: str, ranked: Collection[str]) -> Case:
     level, problem_id = map(int, entry["problem"].split("_"))
     posed = problem = ProblemSet().load(level, problem_id)
     if "problem_file" in entry:
@@ -162,18 +163,11 @@ def _case(entry: dict[str, Any], by_file: dict[str, str], device: str) -> Case:
         layer=entry["layer"],
         note=entry.get("note", ""),
         label=entry.get("wants_label", ""),
-        uncertified=bool(entry.get("uncertified")) or (
-            problem.sha256 == posed.sha256 and entry["problem"] in _not_ranked()
-        ),
+        uncertified=bool(entry.get("uncertified"))
+        or (problem.sha256 == posed.sha256 and entry["problem"] not in ranked),
         timeout_s=SHORT_S if endless else TIMEOUTS_S[device],
         memory_gb=entry.get("memory_gb", 16.0 if device == "cuda" else 6.0),
     )
-
-
-@cache
-def _not_ranked() -> frozenset[str]:
-    """Problems that no board ranks as they are posed: who answers one without work has won nothing."""
-    return frozenset(number for number, said in certificates.read().items() if not said["ranked"])
 
 
 def layer_cases(cases: Sequence[Case]) -> list[Case]:

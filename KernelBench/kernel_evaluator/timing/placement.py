@@ -51,7 +51,8 @@ def without_luck(rounds: Sequence[Round]) -> list[Round]:
 def reference_where_it_shows_ms(rounds: Sequence[Round]) -> float | None:
     """Milliseconds of a reference's call where its memory lies well; None where its place does not show.
 
-    Of fewer placings than bound a median, one that met a slow processor core would pass for a place.
+    Of fewer placings than bound a median, one that met a slow processor core, or a fast one, passes for a
+    place.
     """
     levels = _levels(rounds, lambda r: r.reference_ms)
     if len(levels) < MIN_ROUNDS:
