@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,13 @@ from redteam_report import CPU_MARGIN  # noqa: E402
 
 from leaderboard.files.store import read_result, recorded_path, write_atomically  # noqa: E402
 from leaderboard.stages.boards import read_certificates  # noqa: E402
+from leaderboard.stages.parts import joined  # noqa: E402
 
 MARGIN = 1.03
 """A cheat gains where its interval lies this far above its honest twin's."""
+
+PARTS = 4
+"""Into so many parts a cheat's problems fall, for several GPUs."""
 
 HALF_TWINS = ("fp16", "half arithmetic")
 """Inputs and weights rounded to half precision; sums in it as well."""
@@ -74,26 +79,37 @@ class ModelNew(Own):
 }
 
 
+def problems(*parts: int) -> dict[str, str]:
+    """The ranked problems of some parts: keys of kernels, and sources whose model is called `Own`."""
+    ranked = [each for each in ProblemSet() if each.level in RANKED_LEVELS]
+    return {
+        str(KernelKey(each.level, each.problem_id)): re.sub(r"\bModel\b", "Own", each.source)
+        for part in parts
+        for each in ranked[part::PARTS]
+    }
+
+
 def write_entry(name: str, path: Path) -> None:
     """Write the entry that tries a cheat on every problem."""
-    own = {
-        str(KernelKey(each.level, each.problem_id)): re.sub(r"\bModel\b", "Own", each.source)
-        for each in ProblemSet()
-        if each.level in RANKED_LEVELS
-    }
-    kernels = {key: source + CHEATS[name] for key, source in own.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"metadata": {"display_name": name}, "kernels": kernels}), "utf-8")
+    kernels = {key: source + CHEATS[name] for key, source in problems(*range(PARTS)).items()}
+    write_atomically(path, json.dumps({"metadata": {"display_name": name}, "kernels": kernels}))
 
 
-def judge(name: str, device: str, work: Path) -> ResultFile:
-    """Judge what is not judged yet; give the work file."""
+def judge(name: str, device: str, work: Path, part: int) -> None:
+    """Judge what is not judged yet of one part."""
     entry = work / f"{name}.json"
     write_entry(name, entry)
+    only = ",".join(f"{key.level}/{key.problem_id}" for key in map(KernelKey.parse, problems(part)))
     command = [sys.executable, "-m", "leaderboard", "evaluate", str(entry), "--device", device]
-    subprocess.run([*command, "--work", str(work), "--data", str(work / "none")], check=False)
-    (found,) = work.glob(f"*/{name}.json")
-    return read_result(found)
+    command += ["--only", only, "--work", str(work / f"part-{part}"), "--data", str(work / "none")]
+    subprocess.run(command, check=False)
+
+
+def judged(name: str, work: Path) -> ResultFile:
+    """What is judged in all parts."""
+    parts = {path: read_result(path) for path in sorted(work.glob(f"part-*/*/{name}.json"))}
+    ((whole, _),) = joined(parts, work / "none")
+    return whole
 
 
 def is_half_right(key: KernelKey) -> bool:
@@ -135,20 +151,24 @@ def main() -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "generic")
     parser.add_argument("--cheat", choices=tuple(CHEATS), help="this one alone; nothing is written")
+    parser.add_argument("--part", type=int, choices=range(PARTS), help="this part alone; nothing is written")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/generic-<gpu>.json")
     chosen = parser.parse_args()
-    results = {
-        name: judge(name, chosen.device, chosen.work) for name in CHEATS if chosen.cheat in (None, name)
-    }
+    names = [name for name in CHEATS if chosen.cheat in (None, name)]
+    parts = range(PARTS) if chosen.part is None else [chosen.part]
+    for name, part in product(names, parts):
+        judge(name, chosen.device, chosen.work, part)
+    results = {name: judged(name, chosen.work) for name in names}
     found = {name: report(name, result) for name, result in results.items()}
     for name, said in found.items():
         print(name, json.dumps(said))
-    if chosen.write and not chosen.cheat:
+    if chosen.write and not chosen.cheat and chosen.part is None:
         gpu = next(iter(results.values())).gpu
         path = ROOT / "benchmarks" / "results" / f"generic-{gpu}.json"
         write_atomically(path, json.dumps({"schema_version": 1, "cheats": found}, indent=1) + "\n")
         print("written", path)
-    return int(any(said["gains"] or said["judged"] < 250 for said in found.values()))
+    asked = len(problems(*parts))
+    return int(any(said["gains"] or said["judged"] < asked for said in found.values()))
 
 
 if __name__ == "__main__":

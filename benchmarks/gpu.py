@@ -23,11 +23,13 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import product, starmap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
+from generic import CHEATS, PARTS  # noqa: E402
 from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
 from kernel_evaluator.machine.extras import is_installed  # noqa: E402
 from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
@@ -88,8 +90,9 @@ def steps(work: Path, parts: int) -> list[Step]:
         share = ("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}"))
         return script("redteam", "--device", "cuda", "--layers", "--overhead", *share, suffix=f"-{at}")
 
-    def generic(cheat: str) -> Step:
-        return script("generic", "--work", str(work / "generic"), "--cheat", cheat, suffix=f"-{cheat}")
+    def generic(cheat: str, at: int) -> Step:
+        share = ("--work", str(work / "generic"), "--cheat", cheat, "--part", str(at))
+        return script("generic", *share, suffix=f"-{cheat}-{at}")
 
     def stages(entry: str) -> Step:
         return script(
@@ -103,7 +106,7 @@ def steps(work: Path, parts: int) -> list[Step]:
         return Step(name=f"certify-{level}", command=[*KBL, "certify", *arguments])
 
     return [
-        *map(generic, ("half", "earlier")),
+        *starmap(generic, product(CHEATS, range(PARTS))),
         *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
         script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
         *in_parts("pytorch-eager"),
