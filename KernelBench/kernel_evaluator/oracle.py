@@ -25,6 +25,7 @@ from kernel_evaluator.labels.sources import COMPILER
 from kernel_evaluator.problems.jobs import STANDING_BY, Job, Settings, unmeasured_row
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.rows import Failure, Row, Status
+from kernel_evaluator.records.version import evaluator_sha256
 from kernel_evaluator.stand.set_up import set_up
 from kernel_evaluator.stand.sides import ReferenceFailed
 from kernel_evaluator.stand.stand import Stand
@@ -120,6 +121,8 @@ class Oracle:
         self._problems = 0
         self._endings: list[threading.Thread] = []
         self.walls: tuple[str, ...] = ()
+        if settings.device == "cuda":
+            _load_what_stays()
 
     def judge(self, job: Job, needs: Needs, upcoming: Sequence[Needs] = ()) -> Row:
         """Judge one job; a fault of the reference's is an infra_error row.
@@ -283,6 +286,12 @@ class Oracle:
         if self.settings.device == "cuda":
             gc.collect()
             torch.cuda.empty_cache()
+
+
+def _load_what_stays() -> None:
+    """Work out and import now what stays for all kernels: it takes seconds, which the first would pay for."""
+    evaluator_sha256()
+    torch.empty(1, device="meta").add(1)  # torch imports its compiler's symbols for that
 
 
 def handles_can_be_shared() -> bool:

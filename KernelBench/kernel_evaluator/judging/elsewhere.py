@@ -37,13 +37,13 @@ def look(hearing: Hearing) -> tuple[str, dict[str, str] | None]:
 
 
 def _tries(hearing: Hearing) -> Iterator[tuple[str, str]]:
-    """Other shapes, then inputs that lie otherwise, of the last such shape if it was right: that is small."""
+    """Other shapes, then inputs that lie otherwise, of those shapes if they were right: these are small."""
     stand, side = hearing.stand, hearing.require_side()
     hearing.allowed_s = hearing.process.waited_s + min(PATIENCE_S, hearing.left_s())
-    own = last_right = stand.problem
-    others = other_shapes(own, hearing.job.kernel_sha256)
+    last_right = stand.problem
+    others = other_shapes(last_right, hearing.job.kernel_sha256)
     with stand.away():
-        for name, other in [*others, ("inputs transposed in memory", None)]:
+        for name, other in [*([others] if others else []), ("inputs transposed in memory", None)]:
             problem, is_swapped = other or last_right, other is None
             source = InputSource(problem, stand.settings.device, stand.source.precision)
             if is_swapped and all(len(leaf.shape) < 2 for leaf in source.leaves):
@@ -51,7 +51,7 @@ def _tries(hearing: Hearing) -> Iterator[tuple[str, str]]:
             try:
                 stand.move(side, source, hearing.left_s(), swapped=is_swapped)
                 outcome = _outcome(hearing)
-                last_right = problem if outcome == _RIGHT else own
+                last_right = problem if outcome == _RIGHT else last_right
                 yield name, outcome
             except (ReferenceFailed, torch.cuda.OutOfMemoryError):
                 continue  # the problem or the device allows no such inputs

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -18,8 +17,8 @@ from kernel_evaluator.problems.problem_set import Problem
 _MISFITS = (RuntimeError, ValueError, TypeError, LookupError, AssertionError, ArithmeticError)
 
 
-def other_shapes(problem: Problem, kernel_sha256: str) -> Iterator[tuple[str, Problem]]:
-    """Give the problem with inputs of other shapes for the same model: all that may change at once, then one.
+def other_shapes(problem: Problem, kernel_sha256: str) -> tuple[str, Problem] | None:
+    """The problem with inputs of other shapes for the same model: all that may change at once, or else one.
 
     Sizes are odd ones, smaller than the graded, drawn by the kernel's digest: whoever writes a kernel cannot
     choose them, and who builds it ahead knows them. None where every size is the model's as well.
@@ -27,17 +26,15 @@ def other_shapes(problem: Problem, kernel_sha256: str) -> Iterator[tuple[str, Pr
     drawing = random.Random(kernel_sha256)
     graded = _seen(problem)
     if graded is None:
-        return
+        return None
     drawn = {name: _odd_below(value, drawing) for name, value in _sizes(problem).items() if value > 1}
     free = {name: size for name, size in drawn.items() if _fits(_with(problem, {name: size}), graded)}
     if not free:
-        return
+        return None
     name = drawing.choice(sorted(free))
-    tries = [free, {name: free[name]}] if len(free) > 1 else [free]
-    for sizes in tries:
-        other = _with(problem, sizes)
-        if _fits(other, graded):
-            yield ", ".join(f"{name} = {size}" for name, size in sizes.items()), other
+    if not _fits(_with(problem, free), graded):
+        free = {name: free[name]}
+    return ", ".join(f"{name} = {size}" for name, size in free.items()), _with(problem, free)
 
 
 def _sizes(problem: Problem) -> dict[str, int]:

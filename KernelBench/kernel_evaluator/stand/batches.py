@@ -19,11 +19,6 @@ _DELIVERIES = 5
 _LEAST_MS = 1e-6
 WAKING_S = 0.0005
 """So long the reference may wait a batch for a processor on which the oracle that woke it still runs."""
-GIVEN_BACK_S = 0.05
-"""So long a side rests once gigabytes were given back: for some 20 ms all that moves memory is slower.
-
-A copy of 1/39 took a tenth longer on an H100 where it came right after.
-"""
 _SMALL_BYTES = 1 << 20
 
 _log = logging.getLogger(__name__)
@@ -153,7 +148,6 @@ def run_timed(
     """
     if stand.is_large:
         run_batch(stand, side, [], seed, left_s, room=0)
-        time.sleep(GIVEN_BACK_S)
     run_batch(stand, side, [], seed, left_s)
     wall_ms, claimed_ms = run_batch(stand, side, order, seed, left_s, written=written)
     name = "reference" if side.trusted else "candidate"

@@ -39,6 +39,7 @@ _NO_CAPABILITIES = (struct.pack("<Ii", 0x20080522, 0), bytes(24))
 _DIES_FIRST = "1000"
 _BLOCK_BYTES = 512
 _STOP_TRIES, _NOTHING_NEW = 200, 3
+_PAGE = 4096
 _CPUCLOCK_SCHED = 2
 _NEW_SHARE = ("setsid",)
 """Linux shares processors among sessions. What a process has is set by a file in /proc, too."""
@@ -315,11 +316,21 @@ def _unreadable(paths: Sequence[Path]) -> list[Path]:
 
 
 def _children(pid: int) -> list[int]:
+    """The children of all threads, without a `Path` for each: a timed round waits for this some ten times."""
     try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        tasks = os.scandir(f"/proc/{pid}/task")
+        return [int(child) for task in tasks for child in _read(f"{task.path}/children")]
     except OSError:
         return [] if _lists_children() else _sought_children(pid)
+
+
+def _read(path: str) -> list[bytes]:
+    """The words of a file of /proc."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return b"".join(iter(lambda: os.read(descriptor, _PAGE), b"")).split()
+    finally:
+        os.close(descriptor)
 
 
 @cache

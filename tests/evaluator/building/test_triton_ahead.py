@@ -98,7 +98,7 @@ from kernel_evaluator.problems.problem_set import Problem
 sys.path.insert(0, sys.argv[3])
 import kernel_7, torch
 problem = Problem(level=1, problem_id=1, name="", source=sys.argv[4])
-others = [other.sized_source for _, other in other_shapes(problem, sys.argv[6])]
+others = [each.sized_source for each in (other_shapes(problem, sys.argv[6]) or ())[1:]]
 for each in [problem.source, *others]:
     no_data.call(kernel_7.ModelNew, each, getattr(torch, sys.argv[5]))
 print("compiled", len(compiled), "for", 1 + len(others))

@@ -20,8 +20,8 @@ def rounds_of(policy):
 
 
 def uneven(moment):
-    """Fast in some batches by chance, so that the interval stays wide and timing goes on."""
-    return moment.chance < 0.3
+    """Fast in half of the batches by chance, so that the interval stays wide and timing goes on."""
+    return moment.chance < 0.5
 
 
 def test_sides_take_turns_seldom_at_first_and_more_often_later():

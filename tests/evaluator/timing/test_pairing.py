@@ -79,6 +79,12 @@ def test_tight_is_a_matter_of_both_ends_and_of_enough_rounds():
     assert is_tight(rounds_of(*[1.0] * 6, *[1.02] * 4), 0.021)
 
 
+def test_one_stray_round_of_eight_asks_for_no_more_and_shows_in_the_interval():
+    rounds = rounds_of(0.94, *[1.0] * 7)
+    assert is_tight(rounds, 0.005) and not is_tight(rounds[:7], 0.005)
+    assert speedup(rounds)[1][0] == pytest.approx(0.94)
+
+
 def test_what_writing_costs_one_side_more_is_not_held_against_it():
     part = Part(candidate=[2, 0, 1, 3], reference=[2, 1])
     found = round_of(part, (5.0, 4.0), (9.4, 8.0), bias_ms=0.1, reference_first=True)
