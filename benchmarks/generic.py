@@ -99,7 +99,11 @@ def judge(name: str, device: str, work: Path, part: int) -> None:
     """Judge what is not judged yet of one part."""
     entry = work / f"{name}.json"
     write_entry(name, entry)
-    only = ",".join(f"{key.level}/{key.problem_id}" for key in map(KernelKey.parse, problems(part)))
+    keys = [KernelKey.parse(key) for key in problems(part)]
+    files = (work / f"part-{part}").glob(f"*/{name}.json")
+    if set(keys) <= {row.key for path in files for row in read_result(path).rows}:
+        return
+    only = ",".join(f"{key.level}/{key.problem_id}" for key in keys)
     command = [sys.executable, "-m", "leaderboard", "evaluate", str(entry), "--device", device]
     command += ["--only", only, "--work", str(work / f"part-{part}"), "--data", str(work / "none")]
     subprocess.run(command, check=False)

@@ -106,6 +106,7 @@ def steps(work: Path, parts: int) -> list[Step]:
         return Step(name=f"certify-{level}", command=[*KBL, "certify", *arguments])
 
     return [
+        script("host", "--out", str(work / "host.json")),
         *starmap(generic, product(CHEATS, range(PARTS))),
         *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
         script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),

@@ -150,10 +150,41 @@ def test_kernels_like_those_of_models_cost_less_than_before():
 def test_the_first_page_says_which_worked_kernels_were_right():
     page = (ROOT / "docs" / "first-entry.md").read_text("utf-8")
     table = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
-    judged = {int(key.rpartition("_")[2]): row for key, row in rows("worked").items()}
+    files = rows("worked") | {
+        key: rows("worked-thunderkittens")[key] for key in ["level_1_problem_88_sample_11"]
+    }
+    judged = {int(key.rpartition("_")[2]): row for key, row in files.items()}
     for at, row in judged.items():
         said = table[at][3]
         assert (row["status"] == "correct") == ("on an H100" in said or "and an H100" in said), said
         if row["status"] == "correct" and "times" in said:
             assert f"{row['speedup']:.1f} times" in said
-    assert sum(row["status"] == "correct" for row in judged.values()) == 11
+    assert [row["status"] for row in judged.values()] == ["correct"] * 12
+
+
+def test_two_cheats_of_one_page_gain_nowhere():
+    said = json.loads((RESULTS / "generic-H200.json").read_text("utf-8"))["cheats"]
+    counts = [(said[name]["judged"], said[name]["correct_on_ranked"]) for name in ("half", "earlier")]
+    assert counts == [(250, 105), (250, 0)]
+    assert not any(each["gains"] for each in said.values()) and said["half"]["most"] < 1
+
+
+def test_a_copy_costs_a_fifth_less_than_before():
+    alone = rows("eager-alone").values()
+    assert round(statistics.mean(row["gpu_seconds"] for row in alone), 2) == 1.42
+    assert sum(abs(row["speedup"] - 1) <= 0.01 for row in alone) == 236
+    calls_ms = sum(
+        (each.reference_ms + each.candidate_ms) * each.calls
+        for row in alone
+        for each in Measurement.from_json(row["rounds"]).rounds
+    )
+    assert (round(calls_ms / 1e3), round(sum(row["gpu_seconds"] for row in alone))) == (46, 356)
+    for name, mean_s, near, of_1_39 in (
+        ("after", 1.22, 32, 1.0),
+        ("before", 1.48, 32, 0.973),
+        ("again", 1.12, 33, 1.0),
+    ):
+        copies = rows(f"eighth-{name}")
+        assert round(statistics.mean(row["gpu_seconds"] for row in copies.values()), 2) == mean_s
+        assert (len(copies), sum(abs(row["speedup"] - 1) <= 0.01 for row in copies.values())) == (33, near)
+        assert abs(copies["level_1_problem_39_sample_0"]["speedup"] - of_1_39) < 0.01

@@ -1,4 +1,4 @@
-"""GELU by the tanh approximation on ThunderKittens' register tiles, one pass. Compiled, and not run yet.
+"""GELU by the tanh approximation on ThunderKittens' register tiles, one pass.
 
 x / 2 * (1 + tanh(u)) equals x * sigmoid(2 u), which needs one exponential and no tanh.
 """
