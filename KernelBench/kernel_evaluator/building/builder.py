@@ -292,9 +292,10 @@ def _environment() -> dict[str, str]:
 
 
 def _readable() -> list[Path]:
-    """Folders that the confined process must be able to read: the interpreter, the packages, the toolkit."""
+    """Folders that the confined process must be able to read: interpreter, packages, toolkit, headers."""
     toolkit = shutil.which("nvcc")
-    named = [sys.prefix, sys.base_prefix, *sys.path, os.environ.get("CUDA_HOME", "")]
+    named = [sys.prefix, sys.base_prefix, *sys.path]
+    named += [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", *_HEADERS)]
     named += [str(Path(toolkit).resolve().parent.parent)] if toolkit else []
     folders = {Path(path).resolve() for path in named if path and Path(path).is_dir()}
     return sorted({folder for folder in folders | {PACKAGE} if folder != Path("/")})

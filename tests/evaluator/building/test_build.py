@@ -50,6 +50,22 @@ def test_a_source_written_to_a_temporary_file_is_found(builder: Builder, tmp_pat
     assert "answer 42" in as_candidate(built.cache, source, tmp_path).stdout
 
 
+def test_headers_are_found_in_a_folder_that_a_variable_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cutlass").mkdir()
+    (tmp_path / "cutlass" / "said.h").write_text("#define SAID 42\n")
+    monkeypatch.setenv("CUTLASS_PATH", str(tmp_path / "cutlass"))
+    source = HEAD + (
+        "own = CPP.replace('42', 'SAID').replace('#include', '#include <said.h>\\n#include', 1)\n"
+        "folders = [os.environ['CUTLASS_PATH']]\n"
+        "ext = load_inline('tiny', own, no_implicit_headers=True, extra_include_paths=folders)\n"
+    )
+    with Builder(cache_root=tmp_path / "cache", workers=1, arch="", timeout_s=120) as builder:
+        built = build(builder, source)
+    assert (built.status, built.message) == (BuildStatus.BUILT, "")
+
+
 def test_the_cache_may_be_named_from_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Builder(cache_root=Path("cache"), workers=1) as builder:
