@@ -38,7 +38,7 @@ sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT), str(ROOT / "benchmarks")]
 from kernel_evaluator.building.toolchain import local_arch  # noqa: E402
 from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
-from reality_report import report, table, write  # noqa: E402
+from reality_report import report, rows_of, table, write  # noqa: E402
 
 KERNELS = ROOT / "benchmarks" / "kernels" / "reality"
 KBL = [sys.executable, "-m", "leaderboard"]
@@ -188,15 +188,16 @@ def judge_corpus(work: Work, part: str, *, hanging: bool) -> bool:
     if part == "cold" and not any(line["part"] == "cold" for line in work.lines("runs")):
         shutil.rmtree(work.folder / "builds", ignore_errors=True)
     limit = ["--timeout", str(HANG_LIMIT_S)] if hanging else []
-    return _evaluate(work, entry, part, limit)
+    return _evaluate(work, entry, part, limit, set(sources))
 
 
 def judge_references(work: Work, part: str) -> bool:
     """Judge copies of references, for `beside` while twelve processes build in a loop."""
     entry = ROOT / "submissions" / "pytorch-eager.json"
     arguments = ["--only", ",".join(work.references)]
+    keys = {str(KernelKey(*map(int, problem.split("/")))) for problem in work.references}
     if part == "alone":
-        return _evaluate(work, entry, part, arguments)
+        return _evaluate(work, entry, part, arguments, keys)
     script = str(ROOT / "benchmarks" / "build_beside.py")
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as afresh,
@@ -207,7 +208,7 @@ def judge_references(work: Work, part: str) -> bool:
         assert builder.stdout is not None
         if builder.stdout.readline() != "building\n":
             sys.exit("error: nothing builds beside: the process that should build has ended")
-        ended = _evaluate(work, entry, part, arguments)
+        ended = _evaluate(work, entry, part, arguments, keys)
         if builder.poll() is not None:
             sys.exit("error: the process that builds beside ended before the references were judged")
     return ended
@@ -277,8 +278,11 @@ def _upstream_outcome(process: subprocess.Popen[str], work: Work) -> dict[str, A
     return {**outcome, "gpu_s": 0.0 if outcome["status"] == "compile_error" else seconds}
 
 
-def _evaluate(work: Work, entry: Path, part: str, arguments: list[str]) -> bool:
-    """Run `kbl evaluate` until its end or the limit; exit status 1 says that a kernel has no verdict."""
+def _evaluate(work: Work, entry: Path, part: str, arguments: list[str], keys: set[str]) -> bool:
+    """Run `kbl evaluate` until its end or the limit; say whether all these kernels have a row.
+
+    Exit status 1 says that a kernel has no verdict, and is that of a command which could not start, too.
+    """
     command = [*KBL, "evaluate", str(entry), "--device", work.device, *arguments]
     command += ["--data", str(work.folder / "none"), "--work", str(work.folder / part)]
     environment = {"KERNELBENCH_CACHE": str(work.folder / "builds")}
@@ -287,7 +291,8 @@ def _evaluate(work: Work, entry: Path, part: str, arguments: list[str]) -> bool:
         _started(command, log, environment) as process,
         contextlib.suppress(subprocess.TimeoutExpired),
     ):
-        return process.wait(max(work.left_s(), 0.1)) in (0, 1)
+        process.wait(max(work.left_s(), 0.1))
+        return process.returncode in (0, 1) and keys <= set(rows_of(work.folder / part))
     return False
 
 

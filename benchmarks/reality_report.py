@@ -24,7 +24,7 @@ SENT = (0.011, 0.047, 0.18, 0.73, 1.01, 1.46)
 
 def report(folder: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
     """Every figure that the folder's records give; None for those whose part has not run."""
-    cold, warm, hangs = (_rows(folder / part) for part in ("cold", "warm", "hangs"))
+    cold, warm, hangs = (rows_of(folder / part) for part in ("cold", "warm", "hangs"))
     upstream = {line["key"]: line for line in _lines(folder / "upstream.jsonl")}
     runs = _lines(folder / "runs.jsonl")
     walls = {part: _walls(rows, runs, part) for part, rows in (("cold", cold), ("warm", warm))}
@@ -42,9 +42,10 @@ def report(folder: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
         | {f"{part}_wall_s": walls[part].get(key) for part in walls}
         for key in kinds
     ]
-    beside = compared(_rows(folder / "alone"), _rows(folder / "beside"))
+    beside = compared(rows_of(folder / "alone"), rows_of(folder / "beside"))
     return {
         "gpu": gpu,
+        "evaluators": sorted({row.evaluator_sha256 for row in judged.values()}),
         "summary": summarise(kernels, _seconds(runs, "warm"), beside),
         "statuses": {kind: _statuses(kernels, kind) for kind in sorted(set(kinds.values()))},
         "mean_gpu_s_cold": _mean(each["cold_gpu_s"] for each in kernels if each["kind"] != "hangs"),
@@ -172,7 +173,8 @@ def _walls(rows: Mapping[str, Row], runs: Sequence[Mapping[str, Any]], part: str
     return walls
 
 
-def _rows(folder: Path) -> dict[str, Row]:
+def rows_of(folder: Path) -> dict[str, Row]:
+    """The rows that `kbl evaluate` left in the folder of a part, by the key of their kernel."""
     return {str(row.key): row for path in folder.glob("*/*.json") for row in read_result(path).rows}
 
 

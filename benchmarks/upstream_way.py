@@ -42,14 +42,19 @@ def main() -> int:
         torch.manual_seed(SEED)
         actual = candidate.ModelNew(*arguments)
     except Exception as error:  # noqa: BLE001  # whatever a submitted kernel raises is its verdict
-        print("ready", flush=True)
+        _wait()
         return _say("compile_error", error=f"{type(error).__name__}: {error}"[:200])
-    print("ready", flush=True)
-    sys.stdin.readline()
+    _wait()
     try:
         return _judge(reference, expected.to(options.device), actual.to(options.device), options)
     except Exception as error:  # noqa: BLE001
         return _say("runtime_error", error=f"{type(error).__name__}: {error}"[:200])
+
+
+def _wait() -> None:
+    """Say that the GPU is wanted, and wait for it: what is said before the line comes may be lost."""
+    print("ready", flush=True)
+    sys.stdin.readline()
 
 
 def _judge(reference: Any, expected: Any, actual: Any, options: argparse.Namespace) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import select
 import subprocess
 import sys
 from collections import Counter
@@ -187,7 +189,7 @@ def test_report_takes_figures_from_the_records_of_the_parts(tmp_path: Path) -> N
     assert found["speedups"]["values"] == [0.5] * 6
 
 
-def run(work: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def run(work: Path, *more: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         str(ROOT / "benchmarks" / "reality.py"),
@@ -197,7 +199,8 @@ def run(work: Path, *more: str) -> subprocess.CompletedProcess[str]:
         str(work),
     ]
     command += ["--only", "2/71", "--calls", "1", *more]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=280)
+    environment = {**os.environ, "PYTHONPATH": str(path)} if path else None
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=280, env=environment)
 
 
 def test_what_needs_no_gpu_runs_on_a_cpu_and_continues_where_it_was_stopped(tmp_path: Path) -> None:
@@ -216,3 +219,29 @@ def test_what_needs_no_gpu_runs_on_a_cpu_and_continues_where_it_was_stopped(tmp_
     again = run(tmp_path, *parts)
     assert again.returncode == 0
     assert ((tmp_path / "runs.jsonl").read_text(), (tmp_path / "upstream.jsonl").read_text()) == before
+
+
+def test_a_part_whose_command_cannot_start_is_left(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "typer.py").write_text("raise ImportError('a package is missing')\n")
+    found = run(tmp_path / "work", "--parts", "cold", path=broken)
+    assert (found.returncode, found.stdout.splitlines()[-1]) == (1, "left: cold")
+    assert "a package is missing" in (tmp_path / "work" / "cold.log").read_text()
+
+
+def test_the_way_upstream_judges_says_nothing_of_what_cannot_be_built_before_it_is_asked(
+    tmp_path: Path,
+) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("raise SyntaxError('no semicolon')\n")
+    problem = tmp_path / "problem.py"
+    problem.write_text(ProblemSet().load(1, 19).source)
+    command = [sys.executable, str(ROOT / "benchmarks" / "upstream_way.py"), str(kernel), str(problem)]
+    command += ["--device", "cpu", "--builds", str(tmp_path)]
+    with subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert not select.select([process.stdout], [], [], 1.0)[0]
+        said, _ = process.communicate(b"go\n")
+    assert json.loads(said) == {"status": "compile_error", "error": "SyntaxError: no semicolon"}
