@@ -180,12 +180,13 @@ def test_report_takes_figures_from_the_records_of_the_parts(tmp_path: Path) -> N
         "kernels": 2,
         "mean_gpu_s": 1.0,
         "max_gpu_s": 2.0,
-        "wall_s_per_kernel": 3.5,
+        "wall_s_per_kernel": 3.0,
         "upstream_ratio": 4.0,
         "references_beside_builds": {"median": pytest.approx(0.05), "p95": pytest.approx(0.05)},
     }
     assert [each["warm_wall_s"] for each in found["rows"]] == [2.0, 4.0]
-    assert found["gpu"] == "H100"
+    assert found["second_wall_s_per_kernel"] == 0.5
+    assert (found["gpu"], found["evaluators"]) == ("H100", ["c"])
     assert found["speedups"]["values"] == [0.5] * 6
 
 
