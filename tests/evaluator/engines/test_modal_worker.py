@@ -107,7 +107,8 @@ def test_a_broken_file_of_a_build_is_refused(tmp_path: Path, content: str) -> No
 COMPILED = """import torch
 from torch.utils.cpp_extension import load_inline
 
-module = load_inline(name="nothing_much", cpp_sources="extern \\"C\\" int one() { return 1; }", is_python_module=False)
+one = "extern \\"C\\" int one() { return 1; }"
+module = load_inline("nothing_much", one, is_python_module=False, no_implicit_headers=True)
 
 class ModelNew(torch.nn.Module):
     def forward(self, x):
