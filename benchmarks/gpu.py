@@ -90,6 +90,10 @@ def steps(work: Path, parts: int) -> list[Step]:
         share = ("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}"))
         return script("redteam", "--device", "cuda", "--layers", "--overhead", *share, suffix=f"-{at}")
 
+    def reality(parts: str, suffix: str = "") -> Step:
+        out = ("--work", str(work / "reality"), "--out", str(work / "reality.json"))
+        return script("reality", "--parts", f"{parts},report", *out, suffix=suffix)
+
     def generic(cheat: str, at: int) -> Step:
         share = ("--work", str(work / "generic"), "--cheat", cheat, "--part", str(at))
         return script("generic", *share, suffix=f"-{cheat}-{at}")
@@ -107,9 +111,8 @@ def steps(work: Path, parts: int) -> list[Step]:
 
     return [
         script("host", "--out", str(work / "host.json")),
-        *starmap(generic, product(CHEATS, range(PARTS))),
         *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
-        script("reality", "--work", str(work / "reality"), "--out", str(work / "reality.json")),
+        reality("cold,warm,alone,beside,hangs"),
         *in_parts("pytorch-eager"),
         *in_parts("founders-triton"),
         *in_parts("founders-cuda"),
@@ -118,6 +121,10 @@ def steps(work: Path, parts: int) -> list[Step]:
         *in_parts("pytorch-eager-bf16"),
         *in_parts("founders-triton-bf16"),
         *in_parts("torch-compile-bf16"),
+        *in_parts("torch-compile"),
+        evaluate("pytorch-eager", "again", data=str(work / "none")),
+        reality("upstream", suffix="-upstream"),
+        *starmap(generic, product(CHEATS, range(PARTS))),
         *_certify_again(work),
         script("places", "--sizes", "full", "--device", "cuda", "--out", str(work / "places.json")),
         *map(stages, ("pytorch-eager", "founders-triton")),
@@ -130,8 +137,6 @@ def steps(work: Path, parts: int) -> list[Step]:
         audit("founders-cuda"),
         audit("founders-triton"),
         *map(certify, (1, 2, 3)),
-        evaluate("pytorch-eager", "again", data=str(work / "none")),
-        *in_parts("torch-compile"),
         *in_parts("torch-compile-max-autotune"),
         *in_parts("torch-compile-max-autotune-bf16"),
     ]
