@@ -43,14 +43,16 @@ def report(folder: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
         for key in kinds
     ]
     beside = compared(rows_of(folder / "alone"), rows_of(folder / "beside"))
+    cold_s, _ = _seconds(runs, "cold", cold)
+    warm_s, second_s = _seconds(runs, "warm", warm)
     return {
         "gpu": gpu,
         "evaluators": sorted({row.evaluator_sha256 for row in judged.values()}),
-        "summary": summarise(kernels, _seconds(runs, "warm", warm), beside),
+        "summary": summarise(kernels, warm_s, beside),
         "statuses": {kind: _statuses(kernels, kind) for kind in sorted(set(kinds.values()))},
         "mean_gpu_s_cold": _mean(each["cold_gpu_s"] for each in kernels if each["kind"] != "hangs"),
-        "cold_wall_s_per_kernel": _a_kernel(_seconds(runs, "cold", cold), cold),
-        "second_wall_s_per_kernel": _a_kernel(_seconds_after(runs, "warm", warm), warm),
+        "cold_wall_s_per_kernel": _a_kernel(cold_s, cold),
+        "second_wall_s_per_kernel": _a_kernel(second_s, warm),
         "upstream_kernels": len(upstream),
         "upstream_inputs": sorted({line["inputs"] for line in upstream.values()}),
         "speedups": speedups(kernels),
@@ -188,20 +190,19 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
-def _seconds(runs: Iterable[Mapping[str, Any]], part: str, rows: Mapping[str, Row]) -> float | None:
-    """Wall time of a part over all its runs until the last first verdict; None until it has ended."""
+def _seconds(
+    runs: Iterable[Mapping[str, Any]], part: str, rows: Mapping[str, Row]
+) -> tuple[float | None, float | None]:
+    """Wall time of a part over all its runs, until the last first verdict and after it.
+
+    Second evaluations come when each kernel has been judged once. None until the part has come to its end.
+    """
     mine = [run for run in runs if run["part"] == part]
     if not any(run["ended"] for run in mine):
-        return None
+        return None, None
     last = max((datetime.fromisoformat(row.finished_at).timestamp() for row in rows.values()), default=0.0)
-    return sum(min(run["seconds"], max(last - run["started"], 0.0)) for run in mine)
-
-
-def _seconds_after(runs: Iterable[Mapping[str, Any]], part: str, rows: Mapping[str, Row]) -> float | None:
-    """Wall time of a part's second evaluations, which come when each kernel has been judged once."""
-    mine = [run for run in runs if run["part"] == part]
-    first = _seconds(mine, part, rows)
-    return None if first is None else sum(run["seconds"] for run in mine) - first
+    first = sum(min(run["seconds"], max(last - run["started"], 0.0)) for run in mine)
+    return first, sum(run["seconds"] for run in mine) - first
 
 
 def _statuses(kernels: Iterable[Mapping[str, Any]], kind: str) -> dict[str, int]:
