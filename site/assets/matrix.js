@@ -7,7 +7,7 @@ import * as state from "./state.js";
 const MOST = 12;
 const controls = byId("controls");
 const table = byId("matrix");
-let entries = [];
+const entries = controls && fetchJson(controls.dataset.table.slice(root.length)).then((table) => table.entries);
 let added = [];
 
 const tone = (row) => (!format.faster(row) ? "even" : row.speedup >= 2 ? "up3" : row.speedup >= 1.2 ? "up2" : "up1");
@@ -21,10 +21,10 @@ function cell(row, problem, entry) {
 }
 
 async function add(id) {
-  const entry = entries.find((item) => item.id === id || item.name.toLowerCase() === id.trim().toLowerCase());
+  const entry = (await entries).find((item) => item.id === id || item.name.toLowerCase() === id.trim().toLowerCase());
+  const data = entry && await entryData(controls.dataset.board, entry.id);
   const present = entry && table.tHead.querySelector(`[data-id="${CSS.escape(entry.id)}"]`);
   if (!entry || present || added.length >= MOST) return note(entry, id);
-  const data = await entryData(controls.dataset.board, entry.id);
   const rows = new Map();
   for (const row of data.rows) {
     const problem = format.problemOf(row.key).id;
@@ -63,14 +63,13 @@ async function start() {
   const wanted = state.read("add").split(",").filter(Boolean); // before show writes what is there now
   byId("level").value = state.read("level");
   byId("level").addEventListener("change", show);
-  entries = (await fetchJson(controls.dataset.table.slice(root.length))).entries;
-  byId("entries").replaceChildren(...entries.map((entry) => el("option", { value: entry.id }, entry.name)));
   byId("add").addEventListener("change", async (event) => {
     if (!event.target.value) return;
     await add(event.target.value);
     byId("add").value = "";
   });
   show();
+  byId("entries").replaceChildren(...(await entries).map((entry) => el("option", { value: entry.id }, entry.name)));
   for (const id of wanted) await add(id);
 }
 

@@ -294,6 +294,27 @@ def test_the_matrix_adds_what_its_address_names(page: Any, site: str) -> None:
     until(page, "document.querySelector('#found').textContent.includes('there already')")
 
 
+def test_a_column_asked_for_before_the_list_of_entries_came_is_added_once_it_did(
+    page: Any, site: str
+) -> None:
+    late: list[Any] = []
+
+    def hold(route: Any) -> None:
+        late.append(route)
+
+    page.route("**/boards/H200.table.json", hold)
+    page.goto(f"{site}matrix/H200.html")
+    page.evaluate("document.querySelector('#matrix').tHead.querySelector('[data-id=hostile]').remove()")
+    for _ in range(2):
+        page.fill("#add", "hostile")
+        page.press("#add", "Tab")
+    while not late:
+        page.wait_for_timeout(20)
+    late[0].continue_()
+    until(page, "document.querySelector('#matrix [data-added=hostile]')")
+    assert page.locator("#matrix th[data-added=hostile]").count() == 1
+
+
 def test_a_comparison_leads_to_the_kernels_that_there_are(page: Any, site: str) -> None:
     page.goto(f"{site}compare.html?board=H200&a=torch-eager&b=hostile")
     page.wait_for_selector("#pairs tbody tr")

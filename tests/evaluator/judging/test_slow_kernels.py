@@ -46,14 +46,12 @@ def test_a_much_slower_kernel_has_fewer_calls_a_deal_than_the_reference_fills(ro
     assert rows["slower"].rounds["reference_calls_a_deal"] == rows["slower"].rounds["calls_a_deal"]
 
 
-def test_a_kernel_that_is_slow_in_trials_alone_is_timed_by_as_many_calls_as_any_other(rows):
+def test_a_kernel_that_is_slow_in_trials_alone_is_not_timed_by_few_calls(rows):
     row = rows["slow in trials"]
     assert row.status == "correct"
-    usual = rows["right"].rounds["reference_calls_a_deal"]
     assert row.elsewhere
-    assert usual > rows["slower"].rounds["reference_calls_a_deal"]
-    # As many but for what a busy machine takes away between the two.
-    assert usual / 2 < row.rounds["reference_calls_a_deal"] < 2 * usual
+    # Not as many as another kernel's: how many fit is found by timing, and a busy machine moves it.
+    assert row.rounds["reference_calls_a_deal"] > rows["slower"].rounds["reference_calls_a_deal"]
 
 
 def test_a_wrong_kernel_costs_one_trial(rows):
