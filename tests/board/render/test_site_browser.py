@@ -351,6 +351,23 @@ def test_the_matrix_shows_the_level_that_the_address_names(page: Any, site: str)
     assert page.locator("#matrix tbody tr:visible").count() == 3
 
 
+def test_a_filter_set_before_the_rows_came_holds_once_they_did(page: Any, site: str) -> None:
+    late: list[Any] = []
+
+    def hold(route: Any) -> None:
+        late.append(route)
+
+    page.route("**/api/v1/entries/H200/hostile.json.gz", hold)
+    page.goto(f"{site}entries/H200/hostile.html")
+    page.select_option("#level", "2")
+    while not late:
+        page.wait_for_timeout(20)
+    late[0].continue_()
+    until(page, "document.querySelector('#found').textContent.startsWith('3 of')")
+    assert page.locator("#table tbody tr:visible").count() == 3
+    assert "level=2" in page.url
+
+
 def test_a_column_that_is_added_looks_like_those_of_the_page(page: Any, site: str) -> None:
     page.goto(f"{site}matrix/H200.html")
     until(page, "document.querySelector('#found').textContent.includes('entries')")
