@@ -1,5 +1,6 @@
 """What the host may be to blame for is no verdict the first time: the kernel is judged once more, after all others."""
 
+import threading
 from dataclasses import asdict, replace
 
 import pytest
@@ -15,10 +16,15 @@ def judged(monkeypatch, *failures):
     jobs = jobs_of(RIGHT, f"{RIGHT}\n# another")
     left = list(failures)
     keys = []
+    all_built = threading.Event()
+
+    def stream():
+        yield from jobs
+        all_built.set()
 
     class Oracle:
         def __init__(self, *_):
-            pass
+            all_built.wait()  # what hangs on time is put off for builds beside, too
 
         def send(self, job):
             keys.append(KernelKey.parse(job["key"]))
@@ -39,7 +45,7 @@ def judged(monkeypatch, *failures):
             pass
 
     monkeypatch.setattr(local, "OracleProcess", Oracle)
-    verdicts = list(local.LocalEngine().run(jobs, cpu_settings()))
+    verdicts = list(local.LocalEngine().run(stream(), cpu_settings()))
     assert left == []
     return [(verdict.row.key.sample, verdict.row.failure.name) for verdict in verdicts]
 
