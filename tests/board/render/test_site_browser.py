@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -80,6 +80,22 @@ def until(page: Any, expression: str) -> None:
             return
         page.wait_for_timeout(50)
     pytest.fail(f"never came true: {expression}")
+
+
+def held(page: Any, address: str) -> Callable[[], None]:
+    """Hold back the answer to what the page asks for there; gives what lets it go, once it was asked for."""
+    asked: list[Any] = []
+
+    def hold(route: Any) -> None:
+        asked.append(route)
+
+    def let_go() -> None:
+        while not asked:
+            page.wait_for_timeout(20)
+        asked[0].continue_()
+
+    page.route(address, hold)
+    return let_go
 
 
 def names(page: Any) -> list[str]:
@@ -226,21 +242,14 @@ def test_chosen_entries_are_drawn_and_lead_to_their_comparison(page: Any, site: 
 
 
 def test_a_choice_taken_back_is_not_drawn_when_its_data_come_late(page: Any, site: str) -> None:
-    late: list[Any] = []
-
-    def hold(route: Any) -> None:
-        late.append(route)
-
-    page.route("**/api/v1/entries/H200/hostile.json.gz", hold)
+    let_go = held(page, "**/api/v1/entries/H200/hostile.json.gz")
     board(page, site)
     page.locator("tr[data-id=torch-eager] .pick input").check()
     box = page.locator("tr[data-id=hostile] .pick input")
     box.check()
     box.uncheck()
     until(page, "document.querySelectorAll('#curve .lines path').length === 1")
-    while not late:
-        page.wait_for_timeout(20)
-    late[0].continue_()
+    let_go()
     page.evaluate("import('../assets/data.js').then(({ entryData }) => entryData('H200', 'hostile'))")
     assert page.inner_text("#picked").startswith("1 chosen")
     assert page.locator("#curve .lines path").count() == 1
@@ -297,20 +306,13 @@ def test_the_matrix_adds_what_its_address_names(page: Any, site: str) -> None:
 def test_a_column_asked_for_before_the_list_of_entries_came_is_added_once_it_did(
     page: Any, site: str
 ) -> None:
-    late: list[Any] = []
-
-    def hold(route: Any) -> None:
-        late.append(route)
-
-    page.route("**/boards/H200.table.json", hold)
+    let_go = held(page, "**/boards/H200.table.json")
     page.goto(f"{site}matrix/H200.html")
     page.evaluate("document.querySelector('#matrix').tHead.querySelector('[data-id=hostile]').remove()")
     for _ in range(2):
         page.fill("#add", "hostile")
         page.press("#add", "Tab")
-    while not late:
-        page.wait_for_timeout(20)
-    late[0].continue_()
+    let_go()
     until(page, "document.querySelector('#matrix [data-added=hostile]')")
     assert page.locator("#matrix th[data-added=hostile]").count() == 1
 
@@ -352,17 +354,10 @@ def test_the_matrix_shows_the_level_that_the_address_names(page: Any, site: str)
 
 
 def test_a_filter_set_before_the_rows_came_holds_once_they_did(page: Any, site: str) -> None:
-    late: list[Any] = []
-
-    def hold(route: Any) -> None:
-        late.append(route)
-
-    page.route("**/api/v1/entries/H200/hostile.json.gz", hold)
+    let_go = held(page, "**/api/v1/entries/H200/hostile.json.gz")
     page.goto(f"{site}entries/H200/hostile.html")
     page.select_option("#level", "2")
-    while not late:
-        page.wait_for_timeout(20)
-    late[0].continue_()
+    let_go()
     until(page, "document.querySelector('#found').textContent.startsWith('3 of')")
     assert page.locator("#table tbody tr:visible").count() == 3
     assert "level=2" in page.url
