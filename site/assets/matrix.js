@@ -68,8 +68,8 @@ async function start() {
     await add(event.target.value);
     byId("add").value = "";
   });
-  show();
   byId("entries").replaceChildren(...(await entries).map((entry) => el("option", { value: entry.id }, entry.name)));
+  show();
   for (const id of wanted) await add(id);
 }
 
