@@ -188,7 +188,14 @@ def test_the_demos_kernels_go_the_whole_way(full: Environment) -> None:
     assert 270 == len(full.done("problems", "list").splitlines())
     assert "1 of 1 submission fine" in full.done("validate", "submissions")
     assert "2 to judge on CPU-reduced" in full.done("plan", "submissions/small.json", "--gpu", "CPU")
-    assert "1 mismatch" in full.done("evaluate", "submissions/small.json", "--device", "cpu")
+    for _ in range(5):  # it is to be repeated where the host was too busy for a verdict
+        ended = full.kbl("evaluate", "submissions/small.json", "--device", "cpu")
+        if ended.returncode != 1:
+            break
+    assert (0, True) == (ended.returncode, "1 mismatch" in ended.stdout), ended.stderr
+    judged = json.loads((full.cwd / "build/evaluations/CPU-reduced/small.json").read_text("utf-8"))["rows"]
+    wrong, right = (next(row["status"] for row in judged if row["key"] == key) for key in SHOWN)
+    assert (wrong, right in ("correct", "quarantined")) == ("mismatch", True)
     assert "2 rows" in full.done("record", "build/evaluations/CPU-reduced/small.json")
     assert "small" in full.done("standings")
     assert "level 1" in full.done("analyze", "data/results/CPU-reduced/small.json")

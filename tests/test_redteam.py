@@ -110,7 +110,7 @@ def test_the_page_on_trust_shows_the_recorded_rates():
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     """Verdicts on a part of the corpus, as the evaluator of this checkout gives them."""
-    wanted = "twin_relu e07 e43 e55 e63b e72 x11 x14 x26 h46 h50"
+    wanted = "twin_relu e07 e43 e55 e63b e72 x11 x14 x26 h17 h44b h46 h50"
     without = "e43-without-panel e44-without-affine x44-without-format"
     cases = redteam.read_cases("cpu")
     chosen = [c for c in cases if c.id in wanted.split()]
