@@ -169,11 +169,10 @@ def main() -> int:
     options.work.mkdir(parents=True, exist_ok=True)
     gpus = options.gpus.split(",")
     record = Record(options.work / "steps.jsonl")
-    wanted = [
-        step
-        for step in steps(options.work, options.parts or (8 if len(gpus) > 1 else 1))
-        if not options.only or step.name in options.only.split(",")
-    ]
+    wanted = steps(options.work, options.parts)
+    if options.only:
+        named = {step.name: step for step in wanted}
+        wanted = [named[name] for name in options.only.split(",") if name in named]
     left = [step for step in wanted if step.name not in record.done()]
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // len(gpus)
@@ -273,7 +272,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--parts", type=int, default=8, help="into so many an entry is split, for several GPUs"
     )
-    parser.add_argument("--only", default="", help="names of steps separated by commas")
+    parser.add_argument("--only", default="", help="names of steps separated by commas, in the order to take them")
     return parser.parse_args()
 
 
