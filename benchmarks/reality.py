@@ -5,8 +5,8 @@
 
 The sixty kernels lie in `kernels/reality/`. The parts: `cold` and `warm` judge them with an empty and a full
 cache of builds, `alone` and `beside` judge references without and with twelve builds beside, `hangs` judges
-those that hang, and `upstream` all others as KernelBench does. Repeat the command to continue what was
-stopped. `report` needs no device: it prints a table and writes `benchmarks/results/reality-<gpu>.json`.
+those that hang, and `upstream` all others as KernelBench does, but for those of
+`results/upstream-<gpu>.jsonl`, where its lines are kept. Repeat the command to continue what was stopped. `report` needs no device: it prints a table and writes `benchmarks/results/reality-<gpu>.json`.
 Of its `references_beside_builds`, both figures are distances of the ratio of times from 1. Second evaluations
 are counted apart: `wall_s_per_kernel` ends with the last first verdict.
 """
@@ -37,9 +37,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT), str(ROOT / "benchmarks")]
 
 from kernel_evaluator.building.toolchain import local_arch  # noqa: E402
+from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
+from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
 from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
-from reality_report import report, rows_of, table, write  # noqa: E402
+from reality_report import report, rows_of, table, upstream_lines, write  # noqa: E402
 
 KERNELS = ROOT / "benchmarks" / "kernels" / "reality"
 KBL = [sys.executable, "-m", "leaderboard"]
@@ -220,7 +222,8 @@ def judge_upstream(work: Work) -> bool:
 
     Those that hang are left out: each would hold the device to the limit, and no figure takes them.
     """
-    done = {line["key"] for line in work.lines("upstream")}
+    gpu = gpu_model(next(iter(visible_devices().values()), "")) if work.device == "cuda" else "CPU"
+    done = {line["key"] for line in upstream_lines(work.folder, gpu)}
     left = [kernel for kernel in work.kernels if str(kernel.key) not in done and kernel.kind != "hangs"]
     # In no order that means anything: what is done when time is up stands for all.
     left.sort(key=lambda kernel: hashlib.sha256(str(kernel.key).encode()).digest())
@@ -236,7 +239,8 @@ def judge_upstream(work: Work) -> bool:
             outcome = _upstream_outcome(process, work)
             if outcome is None:
                 return False
-            work.note("upstream", {"key": str(kernel.key), "inputs": work.inputs, **outcome})
+            said = {"key": str(kernel.key), "gpu": gpu, "inputs": work.inputs}
+            work.note("upstream", {**said, **outcome})
         return not left and not standing
 
 

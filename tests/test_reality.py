@@ -122,7 +122,9 @@ def test_summary_of_nothing_says_nothing() -> None:
     ]
 
 
-def test_report_takes_figures_from_the_records_of_the_parts(tmp_path: Path) -> None:
+def test_report_takes_figures_from_the_records_of_the_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     timing = {"mean": 2.0, "std": 0.0, "min": 2.0, "max": 2.0, "n": 9}
     common = {"kernel_sha256": "a", "problem_sha256": "b", "evaluator_sha256": "c", "environment": "e"}
 
@@ -170,8 +172,12 @@ def test_report_takes_figures_from_the_records_of_the_parts(tmp_path: Path) -> N
     midnight = 1795478400.0  # 2026-11-24 in UTC
     runs = [{"part": "warm", "started": midnight + 1, "seconds": 7.0, "ended": True}]
     (tmp_path / "runs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in runs))
-    line = {"key": "level_1_problem_1_sample_0", "inputs": "device", "status": "correct", "gpu_s": 8.0}
-    (tmp_path / "upstream.jsonl").write_text(f"{json.dumps(line)}\n")
+    kept = {"key": "level_1_problem_1_sample_0", "gpu": "H100", "inputs": "device", "gpu_s": 8.0}
+    slower = {**kept, "key": "level_2_problem_29_sample_0", "gpu": "H200", "gpu_s": 90.0}
+    monkeypatch.setattr(reality_report, "RESULTS", tmp_path / "results")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "upstream-H100.jsonl").write_text(f"{json.dumps(kept)}\n")
+    (tmp_path / "upstream.jsonl").write_text(f"{json.dumps(slower)}\n")
 
     kinds = {"level_1_problem_1_sample_0": "naive-cuda", "level_2_problem_29_sample_0": "does-not-compile"}
     found = reality_report.report(tmp_path, kinds)
@@ -186,6 +192,7 @@ def test_report_takes_figures_from_the_records_of_the_parts(tmp_path: Path) -> N
     }
     assert [each["warm_wall_s"] for each in found["rows"]] == [2.0, 4.0]
     assert found["second_wall_s_per_kernel"] == 0.5
+    assert (found["upstream_kernels"], found["upstream_ratio_at_least"]) == (1, 4.0)
     assert (found["gpu"], found["evaluators"]) == ("H100", ["c"])
     assert found["speedups"]["values"] == [0.5] * 6
 
