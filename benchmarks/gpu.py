@@ -111,8 +111,6 @@ def steps(work: Path, parts: int) -> list[Step]:
 
     return [
         script("host", "--out", str(work / "host.json")),
-        *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
-        reality("cold,warm,alone,beside,hangs"),
         *in_parts("pytorch-eager"),
         *in_parts("founders-triton"),
         *in_parts("founders-cuda"),
@@ -122,7 +120,9 @@ def steps(work: Path, parts: int) -> list[Step]:
         *in_parts("founders-triton-bf16"),
         *in_parts("torch-compile-bf16"),
         *in_parts("torch-compile"),
+        reality("cold,warm,alone,beside,hangs"),
         evaluate("pytorch-eager", "again", data=str(work / "none")),
+        *([] if _is_tried(gpu) else map(redteam, range(REDTEAM_PARTS))),
         reality("upstream", suffix="-upstream"),
         *starmap(generic, product(CHEATS, range(PARTS))),
         *_certify_again(work),
@@ -172,7 +172,10 @@ def main() -> int:
     wanted = steps(options.work, options.parts)
     if options.only:
         named = {step.name: step for step in wanted}
-        wanted = [named[name] for name in options.only.split(",") if name in named]
+        unknown = [name for name in options.only.split(",") if name not in named]
+        if unknown:
+            sys.exit(f"error: --only names {', '.join(unknown)}; the steps are {', '.join(named)}")
+        wanted = [named[name] for name in options.only.split(",")]
     left = [step for step in wanted if step.name not in record.done()]
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // len(gpus)
@@ -272,7 +275,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--parts", type=int, default=8, help="into so many an entry is split, for several GPUs"
     )
-    parser.add_argument("--only", default="", help="names of steps separated by commas, in the order to take them")
+    parser.add_argument("--only", default="", help="names of steps, in the order to take them")
     return parser.parse_args()
 
 

@@ -5,10 +5,11 @@
 
 The sixty kernels lie in `kernels/reality/`. The parts: `cold` and `warm` judge them with an empty and a full
 cache of builds, `alone` and `beside` judge references without and with twelve builds beside, `hangs` judges
-those that hang, and `upstream` all others as KernelBench does, but for those of
-`results/upstream-<gpu>.jsonl`, where its lines are kept. Repeat the command to continue what was stopped. `report` needs no device: it prints a table and writes `benchmarks/results/reality-<gpu>.json`.
-Of its `references_beside_builds`, both figures are distances of the ratio of times from 1. Second evaluations
-are counted apart: `wall_s_per_kernel` ends with the last first verdict.
+those that hang, and `upstream` all others as KernelBench does, but for those of which
+`results/upstream-<gpu>.jsonl` says it. Repeat the command to continue what was stopped. `report` needs no
+device: it prints a table and writes `benchmarks/results/reality-<gpu>.json`. Of its
+`references_beside_builds`, both figures are distances of the ratio of times from 1. Second evaluations are
+counted apart: `wall_s_per_kernel` ends with the last first verdict.
 """
 
 from __future__ import annotations

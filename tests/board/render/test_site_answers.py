@@ -187,8 +187,8 @@ def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
     devices = page.locator(".rates tbody tr").all_inner_texts()
     assert [text.split()[0] for text in devices] == ["CPU", "H100", "H200"]
     assert page.locator(".cheats tbody tr").count() >= 201
-    earlier = page.locator(".cheats tbody tr").filter(has_text="e118").inner_text()
-    assert "accepted, not ranked" in earlier  # 76 times as fast as its twin, where no board ranks
+    unseen = page.locator(".cheats tbody tr").filter(has_text="e102").inner_text()
+    assert "accepted, not ranked" in unseen
     page.get_by_role("link", name="Submit", exact=True).click()
     assert "pull request" in page.inner_text("main")
 
