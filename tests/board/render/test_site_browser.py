@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import shutil
@@ -115,6 +116,29 @@ def test_a_click_on_a_header_sorts_and_announces_it(page: Any, site: str) -> Non
     rates = [float(text.rstrip("%\u202f ")) for text in column(page, "#standings tbody td:nth-child(10)")]
     assert rates == sorted(rates, reverse=True)
     assert "sort=correct.down" in page.url
+
+
+def test_the_line_under_a_header_is_whole_wherever_it_lies_and_stays_with_it(page: Any, site: str) -> None:
+    from PIL import Image
+
+    page.set_viewport_size({"width": 1440, "height": 500})
+    board(page, site)
+    header, rows = page.locator("#standings thead tr"), page.locator("#standings tbody tr")
+    border = header.locator("th").first.evaluate("cell => getComputedStyle(cell).borderBottomColor")
+    line = tuple(map(int, re.findall(r"\d+", border)))
+    for lower_px in (0, 0.3, 0.5, 0.8):
+        page.evaluate(f"document.querySelector('#standings').style.marginTop = '{lower_px}px'")
+        for row in (rows.first, rows.last):
+            header.scroll_into_view_if_needed()
+            row.scroll_into_view_if_needed()
+            box = header.bounding_box() | {"y": header.locator("th").first.bounding_box()["y"]}
+            assert box["y"] >= 0, "the header stays in view"
+            clip = {"x": box["x"], "y": box["y"] + box["height"] - 3, "width": box["width"], "height": 4}
+            drawn = Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB")
+            counts = [
+                sum(drawn.getpixel((x, y)) == line for x in range(drawn.width)) for y in range(drawn.height)
+            ]
+            assert max(counts) >= box["width"] - 2, (lower_px, counts)
 
 
 def test_the_keyboard_sorts_both_ways(page: Any, site: str) -> None:

@@ -120,9 +120,9 @@ def visited(
             rules = {"light": "{}"}
             if width == WIDTHS[0]:  # colours are the same at any width
                 rules["dark"] = "{ runOnly: ['color-contrast', 'link-in-text-block'] }"
-            for scheme in rules:
+            for scheme, asked in rules.items():
                 page.emulate_media(color_scheme=scheme)
-                for violation in page.evaluate(f"axe.run({rules[scheme]}).then((result) => result.violations)"):
+                for violation in page.evaluate(f"axe.run({asked}).then((result) => result.violations)"):
                     nodes = [node["html"][:160] for node in violation["nodes"][:3]]
                     found[width][f"{name}, {scheme}: {violation['id']}"] = nodes
         page.close()
