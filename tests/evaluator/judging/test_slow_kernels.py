@@ -29,7 +29,10 @@ WRONG = kernel(
 def rows():
     names = ("few calls", "slower", "slow in trials", "wrong", "right")
     sources = (FEW_CALLS, SLOWER, SLOW_IN_TRIALS, WRONG, kernel("pass"))
-    found = judge(jobs_of(*sources))
+    for _ in range(4):  # on a busy host timing is tried again, which takes calls beyond the nine
+        found = judge(jobs_of(*sources))
+        if found[0].is_correct:
+            break
     return {name: found[sample] for sample, name in enumerate(names)}
 
 
