@@ -117,12 +117,12 @@ def visited(
             path = folder / f"{at}-{name.split('?')[0].replace('/', '-')}"
             path.write_text(page.content())
             page.evaluate(engine)
-            rules = {"light": "{}"}
-            if width == WIDTHS[0]:  # colours are the same at any width
-                rules["dark"] = "{ runOnly: ['color-contrast', 'link-in-text-block'] }"
-            for scheme, asked in rules.items():
+            for scheme, rules in (
+                ("light", "{}"),
+                ("dark", "{ runOnly: ['color-contrast', 'link-in-text-block'] }"),
+            ):
                 page.emulate_media(color_scheme=scheme)
-                for violation in page.evaluate(f"axe.run({asked}).then((result) => result.violations)"):
+                for violation in page.evaluate(f"axe.run({rules}).then((result) => result.violations)"):
                     nodes = [node["html"][:160] for node in violation["nodes"][:3]]
                     found[width][f"{name}, {scheme}: {violation['id']}"] = nodes
         page.close()
