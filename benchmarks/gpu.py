@@ -66,9 +66,14 @@ class Taken:
     exit_status: int
 
 
+def gpu_here() -> str:
+    """The model of the first GPU that may be used, opening none; empty without one."""
+    return gpu_model(next(iter(visible_devices().values()), ""))
+
+
 def steps(work: Path, parts: int) -> list[Step]:
     """What there is to do, the most telling first; large entries in so many parts."""
-    gpu = gpu_model(next(iter(visible_devices().values()), ""))
+    gpu = gpu_here()
 
     def evaluate(entry: str, folder: str = "evaluations", *options: str, data: str = "data") -> Step:
         path = f"submissions/{entry}.json"

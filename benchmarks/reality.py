@@ -37,9 +37,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT), str(ROOT / "benchmarks")]
 
+from gpu import gpu_here  # noqa: E402
 from kernel_evaluator.building.toolchain import local_arch  # noqa: E402
-from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
-from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
 from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
 from reality_report import report, rows_of, table, upstream_lines, write  # noqa: E402
@@ -223,7 +222,7 @@ def judge_upstream(work: Work) -> bool:
 
     Those that hang are left out: each would hold the device to the limit, and no figure takes them.
     """
-    gpu = gpu_model(next(iter(visible_devices().values()), "")) if work.device == "cuda" else "CPU"
+    gpu = gpu_here() if work.device == "cuda" else "CPU"
     done = {line["key"] for line in upstream_lines(work.folder, gpu)}
     left = [kernel for kernel in work.kernels if str(kernel.key) not in done and kernel.kind != "hangs"]
     # In no order that means anything: what is done when time is up stands for all.

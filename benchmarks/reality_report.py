@@ -54,7 +54,7 @@ def report(folder: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
         "cold_wall_s_per_kernel": _a_kernel(cold_s, cold),
         "second_wall_s_per_kernel": _a_kernel(second_s, warm),
         "upstream_kernels": len(upstream),
-        "upstream_ratio_at_least": _at_least(kernels),
+        "upstream_ratio_at_least": _ratio(_judged(kernels)) if upstream else None,
         "upstream_inputs": sorted({line["inputs"] for line in upstream.values()}),
         "speedups": speedups(kernels),
         "references_of_kernels_cold_and_warm": distances(compared(warm, cold)),
@@ -71,25 +71,25 @@ def summarise(
 
     `warm_seconds` is the wall time of the run whose builds came from the cache, second evaluations apart.
     """
-    judged = [each for each in kernels if each["kind"] != "hangs" and each["gpu_s"] is not None]
-    both = [each for each in judged if each["upstream_gpu_s"] is not None]
-    ours, theirs = (sum(each[name] for each in both) for name in ("gpu_s", "upstream_gpu_s"))
+    judged = _judged(kernels)
     return {
         "kernels": len(kernels),
         "mean_gpu_s": _mean(each["gpu_s"] for each in judged),
         "max_gpu_s": max((each["gpu_s"] for each in judged), default=None),
         "wall_s_per_kernel": _a_kernel(warm_seconds, judged),
-        "upstream_ratio": theirs / ours if ours else None,
+        "upstream_ratio": _ratio([each for each in judged if each["upstream_gpu_s"] is not None]),
         "references_beside_builds": distances(beside),
     }
 
 
-def _at_least(kernels: Iterable[Mapping[str, Any]]) -> float | None:
-    """A bound from below of the ratio for all kernels, while KernelBench's way is known of some alone."""
-    judged = [each for each in kernels if each["kind"] != "hangs" and each["gpu_s"] is not None]
-    ours = sum(each["gpu_s"] for each in judged)
-    theirs = sum(each["upstream_gpu_s"] or 0.0 for each in judged)
-    return theirs / ours if theirs and ours else None
+def _judged(kernels: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [each for each in kernels if each["kind"] != "hangs" and each["gpu_s"] is not None]
+
+
+def _ratio(kernels: Sequence[Mapping[str, Any]]) -> float | None:
+    """KernelBench's seconds for each of ours; less than it is where some kernels lack KernelBench's."""
+    ours, theirs = (sum(each[name] or 0.0 for each in kernels) for name in ("gpu_s", "upstream_gpu_s"))
+    return theirs / ours if ours else None
 
 
 def compared(alone: Mapping[str, Row], beside: Mapping[str, Row]) -> dict[str, float]:

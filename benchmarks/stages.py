@@ -22,9 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
-from gpu import KBL, PROBLEMS  # noqa: E402
-from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
-from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
+from gpu import KBL, PROBLEMS, gpu_here  # noqa: E402
 from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
 from tabulate import tabulate  # noqa: E402
 
@@ -88,7 +86,7 @@ def main() -> None:
         tabulate([[level, *(stages.get(n) for n in names)] for level, stages in found.items()], ["", *names])
     )
     if options.out:
-        gpu = gpu_model(next(iter(visible_devices().values()))) if options.device == "cuda" else "CPU"
+        gpu = gpu_here() if options.device == "cuda" else "CPU"
         said: dict[str, Any] = {"gpu": gpu, "evaluator_sha256": evaluator_sha256(), "mean_seconds": found}
         write_atomically(options.out, json.dumps(said, indent=1) + "\n")
 
