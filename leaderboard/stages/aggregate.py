@@ -105,14 +105,15 @@ def rank(
     return tuple(sorted(made, key=_order))
 
 
-def _order(board: Board) -> tuple[bool, bool, bool, int, bool, str]:
+def _order(board: Board) -> tuple[bool, bool, bool, bool, int, str]:
     """Boards on which something is ranked come first, those of KernelBench's own precision before others.
 
-    The site opens with the first, and its problems and comparisons are the first's: of two, the fuller one.
+    The site opens with the first, and its problems and comparisons are the first's: that of the reference GPU,
+    else the fullest.
     """
     ranked = sum(standing.rank is not None for standing in board.standings)
     is_other = board.precision != BOARD_PRECISIONS[0]
-    return board.sizes != "full", not ranked, is_other, -ranked, board.gpu != REFERENCE_GPU, board.name
+    return board.sizes != "full", not ranked, is_other, board.gpu != REFERENCE_GPU, -ranked, board.name
 
 
 def _board(name: str, scored: Sequence[Scored], certificates: Certificates, known: Known) -> Board:
