@@ -264,6 +264,35 @@ def mean_gpu_s(path):
     return round(statistics.mean(row.gpu_seconds for row in recorded_rows(path).values()), 2)
 
 
+def test_references_take_what_kernelbench_published():
+    published = json.loads((ROOT / "baselines" / "H100.json").read_text("utf-8"))["problems"]
+    ratios = {}
+    for kind, entry, side in (
+        ("eager", "pytorch-eager", "reference_ms"),
+        ("compiled", "torch-compile", "runtime_ms"),
+    ):
+        measured = recorded_rows(f"results/H100/{entry}.json").values()
+        ratios[kind] = {
+            problem: time.median / published[problem][kind]["mean"]
+            for row in measured
+            if (time := getattr(row, side))
+            and kind in published[problem := f"{row.key.level}_{row.key.problem_id}"]
+        }
+    within = {
+        kind: (
+            len(found),
+            [sum(abs(ratio - 1) <= share for ratio in found.values()) for share in (0.05, 0.1)],
+        )
+        for kind, found in ratios.items()
+    }
+    medians = [round(statistics.median(found.values()), 2) for found in ratios.values()]
+    assert (within, medians) == ({"eager": (250, [217, 232]), "compiled": (237, [112, 170])}, [1.0, 1.04])
+    far = {problem for problem, ratio in ratios["eager"].items() if not 0.5 < ratio < 2}
+    assert far == {"1_12", "1_97"}
+    beyond = [problem for problem, ratio in ratios["eager"].items() if abs(ratio - 1) > 0.1]
+    assert (len(beyond), sum(problem.startswith("3_") for problem in beyond)) == (18, 12)
+
+
 def test_a_host_scatters_with_nothing_beside():
     alone = json.loads((RESULTS / "host-H100.json").read_text("utf-8"))["alone"]
     count, gru = alone["count"]["ms"], alone["gru"]["ms"]

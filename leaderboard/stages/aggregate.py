@@ -108,8 +108,8 @@ def rank(
 def _order(board: Board) -> tuple[bool, bool, bool, bool, int, str]:
     """Boards on which something is ranked come first, those of KernelBench's own precision before others.
 
-    The site opens with the first, and its problems and comparisons are the first's: that of the reference GPU,
-    else the fullest.
+    The site opens with the first, and its problems and comparisons are the first's: of two, that of the
+    reference GPU, else the fuller one.
     """
     ranked = sum(standing.rank is not None for standing in board.standings)
     is_other = board.precision != BOARD_PRECISIONS[0]
