@@ -31,9 +31,12 @@ def import_command(
     measured_here: Annotated[
         bool, typer.Option("--measured-here", help="The times are this evaluator's own.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder of the baselines.")] = Path("baselines"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder. `baselines/published/times`; `baselines` for the board's own times."),
+    ] = None,
 ) -> None:
-    """Turn KernelBench's timing files into `baselines/<gpu>.json`.
+    """Turn KernelBench's timing files into a baseline, `<gpu>.json`.
 
     The files may be published ones, or those that scripts/generate_baseline_time.py has written.
 
@@ -64,7 +67,8 @@ def import_command(
         environment=Environment(device=device, gpu=model),
         problems=problems,
     )
-    path = out / f"{model}.json"
+    own = Path("baselines")
+    path = (out or (own if measured_here else own / "published" / "times")) / f"{model}.json"
     write_atomically(path, dump_baseline(baseline))
     say(f"{path}: {len(problems)} problems on {device}")
 

@@ -49,10 +49,9 @@ class Published:
 
 
 def read_published(folder: Path) -> Published:
-    """Read timing files not measured here and `published/*.json`; raise StoreError where one is broken."""
-    files = [read_baseline(path) for path in sorted(folder.glob("*.json"), key=_stem)]
-    boards = [_read_source(path) for path in sorted((folder / "published").glob("*.json"), key=_stem)]
-    return Published(times=tuple(file for file in files if not file.measured_here), boards=tuple(boards))
+    """Read boards that others published, in `times/` PyTorch's times; raise StoreError for a broken file."""
+    boards, times = (sorted(place.glob("*.json"), key=_stem) for place in (folder, folder / "times"))
+    return Published(times=tuple(map(read_baseline, times)), boards=tuple(map(_read_source, boards)))
 
 
 def _stem(path: Path) -> str:

@@ -20,8 +20,9 @@ from kernel_evaluator.timing.pairing import LEAST_SHARED, MIN_ROUNDS
 from leaderboard.stages.confirm import FIGURES
 from leaderboard.stages.invariants import broken, invariants
 
-REFERENCE_WITHIN = 1.5
-"""The reference takes at most so many times what it took for the baselines, and no less than that part."""
+REFERENCE_WITHIN = 3.0
+"""The reference takes at most so many times what it took for the baselines, and no less than that part.
+Models that wait for launches took up to 2.6 times as long on one host with an H100 as on another."""
 
 _SAME = 1e-9
 

@@ -134,7 +134,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         deals=read_deals(places.certificates.with_name(SHARPNESS.name)),
         notices=_read_notices(places.data / "notices.json"),
         spending=read_all(places.data),
-        published=read_published(places.baselines),
+        published=read_published(places.baselines / "published"),
         audits=read_audits(places.data),
         rates=read_cheats(places.redteam, places.corpus),
         stays_open=read_open(places.trust),

@@ -20,11 +20,13 @@ GOLDEN = ROOT / "tests/golden/site"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small repository with our published baselines, and one of them renamed to stand for its own board."""
+    """The small repository with our published times, and some of them renamed to stand for its own board."""
     folder, out = tmp_path_factory.mktemp("baselines"), tmp_path_factory.mktemp("site")
     shutil.copytree(ROOT / "baselines", folder, dirs_exist_ok=True)
-    published = json.loads((folder / "H100.json").read_text("utf-8"))
-    (folder / "H200.json").write_text(json.dumps({**published, "gpu": "H200", "source": "Somebody else"}))
+    (folder / "H200.json").unlink()
+    times = folder / "published" / "times"
+    published = json.loads((times / "H100.json").read_text("utf-8"))
+    (times / "H200.json").write_text(json.dumps({**published, "gpu": "H200", "source": "Somebody else"}))
     places = Places(
         data=GOLDEN / "data",
         submissions=GOLDEN / "submissions",
@@ -71,7 +73,7 @@ def test_a_problem_shows_published_times_apart_from_those_of_its_board(site: Pat
 
 
 def test_a_gain_of_the_compiler_is_that_of_the_published_times() -> None:
-    published = read_published(ROOT / "baselines")
+    published = read_published(ROOT / "baselines" / "published")
     compiled = next(s for s in published.sources if s.gpu == "H100" and s.lines[0].name.startswith("torch"))
     problems = next(file for file in published.times if file.gpu == "H100").problems.values()
 
@@ -83,8 +85,7 @@ def test_a_gain_of_the_compiler_is_that_of_the_published_times() -> None:
 
 
 def test_a_broken_file_of_published_figures_is_named(tmp_path: Path) -> None:
-    (tmp_path / "published").mkdir()
-    (tmp_path / "published/x.json").write_text('{"source": "s", "lines": [{"nam": "n"}]}')
+    (tmp_path / "x.json").write_text('{"source": "s", "lines": [{"nam": "n"}]}')
 
     with pytest.raises(StoreError, match=r"x\.json: not published figures"):
         read_published(tmp_path)

@@ -18,7 +18,7 @@ from kernel_evaluator.timing import suspicions
 from leaderboard.files import store
 from leaderboard.files.baseline_files import usual_reference_ms
 from leaderboard.files.submission import load
-from leaderboard.stages.believed import doubts, worked_out
+from leaderboard.stages.believed import REFERENCE_WITHIN, doubts, worked_out
 from leaderboard.stages.confirm import confirmed, needs_second
 from leaderboard.stages.record import Case, RefusedError, read_work_file, record
 
@@ -169,8 +169,8 @@ FORGED = {
         lambda row: of_rounds(row, consistent(40)).to_json(),
         "that the device needs",
     ),
-    "a reference three times as slow": (
-        lambda row: of_rounds(row, slow_reference(3.0)).to_json(),
+    "a reference four times as slow": (
+        lambda row: of_rounds(row, slow_reference(4.0)).to_json(),
         "the reference takes about 1 on this GPU",
     ),
     "clocks a hundred times apart": (
@@ -279,6 +279,24 @@ CONFIRMED = [
     if needs_second(row)
 ]
 USUAL_MS = usual_reference_ms(ROOT / "baselines", "H200")
+
+
+def test_no_reference_on_record_is_refused_for_the_host_it_ran_on():
+    ratios = {}
+    for board in ("H100", "H100-bf16", "H200"):
+        usual_ms = usual_reference_ms(ROOT / "baselines", board)
+        results = (ROOT / "data/results" / board).glob("*.json")
+        for path in (*results, *(ROOT / "data/history" / board).glob("*/*.json")):
+            for row in store.read_result(path).rows:
+                if row.reference_ms:
+                    ratio = row.reference_ms.median / usual_ms[row.key.level, row.key.problem_id]
+                    ratios[f"{path} {row.key}"] = ratio
+
+    assert len(ratios) > 10_000
+    assert [] == [
+        row for row, ratio in ratios.items() if not 1 / REFERENCE_WITHIN <= ratio <= REFERENCE_WITHIN
+    ]
+    assert max(ratios.values()) > 2.5
 
 
 def said_of(doubt):
