@@ -52,14 +52,13 @@ class Scored:
 class _Entry:
     """One submission with its valid rows, on one board, sorted the ways that scores ask for them.
 
-    `first` maps a level to the rows of sample 0, one a problem, None where there is none; `submitted` counts
-    a level's kernels of sample 0; `samples` and `passed` count a problem's kernels and correct kernels.
+    `first` maps a level to the rows of sample 0, one a problem, None where there is none; `samples` and
+    `passed` count a problem's kernels and correct kernels.
     """
 
     submission: Submission
     result: ResultFile
     first: Mapping[int, Sequence[Row | None]]
-    submitted: Mapping[int, int]
     samples: Mapping[_Problem, int]
     passed: Mapping[_Problem, int]
 
@@ -169,7 +168,6 @@ def _entry(file: ResultFile, submission: Submission) -> _Entry:
         submission=submission,
         result=file if len(valid) == len(file.rows) else dataclasses.replace(file, rows=valid),
         first={level: [rows.get(key) for key in _first_samples(level)] for level in PROBLEM_COUNTS},
-        submitted=Counter(key.level for key in submission.kernels if key.sample == 0),
         samples=Counter((key.level, key.problem_id) for key in submission.kernels),
         passed=Counter((row.key.level, row.key.problem_id) for row in valid if row.is_correct),
     )
@@ -218,13 +216,13 @@ def _incomplete(entry: _Entry, certificates: Mapping[str, str]) -> str:
 
 
 def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str]) -> Scores:
-    rows = [
-        row
+    found = {
+        key: row
         for level in levels
-        for at, row in enumerate(entry.first[level], 1)
-        if f"{level}_{at}" not in certificates
-    ]
-    problems = len(rows)
+        for key, row in zip(_first_samples(level), entry.first[level], strict=True)
+        if f"{level}_{key.problem_id}" not in certificates
+    }
+    rows, problems = found.values(), len(found)
     tried = [row for row in rows if row is not None and row.is_correct and row.elsewhere]
     correct = [row for row in rows if row is not None and row.is_correct]
     compiled = sum(row is not None and is_compiled(row) for row in rows)
@@ -234,7 +232,7 @@ def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str
     return Scores(
         problems=problems,
         ranked_problems=len(ranked),
-        submitted=sum(entry.submitted[level] for level in levels),
+        submitted=len(found.keys() & entry.submission.kernels.keys()),
         compiled=compiled,
         correct=len(correct),
         geomean_speedup=scores.geomean(speedups),

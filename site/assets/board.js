@@ -184,7 +184,8 @@ async function curves() {
 
 function counted(item) {
   const { level: at, sample } = format.problemOf(item.key);
-  return item.status === "correct" && item.speedup && sample === 0 && (level === "all" ? at !== 4 : `l${at}` === level);
+  const asked = at === 4 ? level === "l4" : item.counted && (level === "all" || `l${at}` === level);
+  return asked && item.status === "correct" && item.speedup && sample === 0;
 }
 
 function switches() {

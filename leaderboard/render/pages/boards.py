@@ -157,11 +157,11 @@ def chosen(view: BoardView) -> list[EntryLine]:
 
 
 def curve(view: BoardView, line: EntryLine) -> charts.Line:
-    """Draw one entry's share of problems with speedup >= p, over levels 1 to 3."""
+    """Draw one entry's share of problems with speedup >= p, over those that count for the rank."""
     speedups = [
         kernel.speedup
         for kernel in view.by_entry[line.standing.entry]
-        if kernel.is_correct and kernel.speedup and is_scored(kernel.key)
+        if kernel.is_correct and kernel.speedup and is_scored(kernel.key) and counts(view, kernel.problem)
     ]
     return charts.Line(line.name, line.page, charts.curve_path(speedups, line.standing.overall.problems))
 

@@ -38,7 +38,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         standing=standing,
         rows=kernel_rows(kernels, problems=f"{places.up(line.page)}problems/"),
         failures=failures(kernels),
-        waiting=waiting(standing.overall, kernels),
+        waiting=waiting(view, standing.overall, kernels),
         missing=missing(standing.overall),
         bars=charts.histogram([kernel.speedup for kernel in kernels if kernel.speedup and kernel.is_correct]),
         bar_ticks=charts.histogram_ticks(),
@@ -95,9 +95,9 @@ def failures(kernels: Sequence[KernelLine]) -> list[tuple[str, str, int]]:
     return [(status.value, STATUS_WORDS[status], number) for status, number in counted.most_common()]
 
 
-def waiting(scores: Scores, kernels: Sequence[KernelLine]) -> int:
-    """Count the submitted kernels of the ranked levels, first samples alone, that have no row yet."""
-    judged = sum(is_scored(kernel.key) for kernel in kernels)
+def waiting(view: BoardView, scores: Scores, kernels: Sequence[KernelLine]) -> int:
+    """Count the submitted kernels that count for the rank, first samples alone, that have no row yet."""
+    judged = sum(is_scored(kernel.key) and counts(view, kernel.problem) for kernel in kernels)
     return max(scores.submitted - judged, 0)
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from leaderboard.cli import app
 from leaderboard.doctor import BROWSERS
-from leaderboard.render.parts import numbers
+from leaderboard.render.parts import charts, numbers
 
 pytestmark = pytest.mark.browser
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
@@ -125,6 +125,30 @@ def test_which_problems_nobody_solved(page: Any, site: str) -> None:
     page.wait_for_selector("#found:has-text('73 of')")
     assert page.locator("#table tbody tr:not([hidden])").count() == 73
     assert page.locator(".atlas .cells a.hit").count() == 73
+
+
+def test_the_curve_counts_the_problems_that_the_table_counts(page: Any, site: str, folder: Path) -> None:
+    standings = json.loads((folder / f"api/v1/boards/{BOARD}.json").read_text())["standings"]
+    overall = next(item["overall"] for item in standings if item["entry"] == BEST)
+    drawn = re.search(r'path class="c1" d="M[\d.]+ ([\d.]+)', (folder / "index.html").read_text())
+    assert drawn
+    _, top, _, bottom = charts.CURVE_MARGIN
+    share = 1 - (float(drawn[1]) - top) / (charts.CURVE_SIZE[1] - top - bottom)
+    assert share == pytest.approx(overall["correct_rate"], abs=1e-3)
+    front(page, site).locator("#curves").scroll_into_view_if_needed()
+    page.wait_for_selector("#curve .keys .n")
+    fast = round(overall["fast"]["1"] * overall["problems"])
+    assert page.locator("#curve .keys small").first.inner_text() == f"{fast} of {overall['problems']}"
+
+
+def test_an_entrys_page_counts_what_ranks(folder: Path) -> None:
+    overall = json.loads((folder / f"api/v1/boards/{BOARD}.json").read_text())["standings"][0]["overall"]
+    page = (folder / f"entries/{BOARD}/{BEST}.html").read_text()
+    rows = re.findall(r"<td[^>]*>(\d+) of \d+</td>\s*<td[^>]*>(\d+)</td>\s*<td[^>]*>(\d+)</td>", page)
+    assert [sum(int(row[at]) for row in rows) for at in range(3)] == [
+        overall[name] for name in ("correct", "compiled", "submitted")
+    ]
+    assert overall["submitted"] == overall["compiled"]  # each of its kernels compiles
 
 
 @pytest.mark.parametrize("words", ["L2/76", "2_76", "gemm add relu"])
