@@ -161,7 +161,7 @@ def curve(view: BoardView, line: EntryLine) -> charts.Line:
     speedups = [
         kernel.speedup
         for kernel in view.by_entry[line.standing.entry]
-        if kernel.is_correct and kernel.speedup and is_scored(kernel.key) and counts(view, kernel.problem)
+        if kernel.is_correct and kernel.speedup and is_scored(kernel.key, view.board.unranked_problems)
     ]
     return charts.Line(line.name, line.page, charts.curve_path(speedups, line.standing.overall.problems))
 

@@ -97,7 +97,7 @@ def failures(kernels: Sequence[KernelLine]) -> list[tuple[str, str, int]]:
 
 def waiting(view: BoardView, scores: Scores, kernels: Sequence[KernelLine]) -> int:
     """Count the submitted kernels that count for the rank, first samples alone, that have no row yet."""
-    judged = sum(is_scored(kernel.key) and counts(view, kernel.problem) for kernel in kernels)
+    judged = sum(is_scored(kernel.key, view.board.unranked_problems) for kernel in kernels)
     return max(scores.submitted - judged, 0)
 
 

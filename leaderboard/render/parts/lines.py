@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -121,9 +121,9 @@ def entry_lines(board: Board) -> list[EntryLine]:
     return [_entry_line(board.name, standing, ranks[standing.rank]) for standing in board.standings]
 
 
-def is_scored(key: KernelKey) -> bool:
-    """Whether a kernel counts in an entry's scores: the first sample of a problem of a ranked level."""
-    return key.sample == 0 and key.level in RANKED_LEVELS
+def is_scored(key: KernelKey, unranked: Container[str]) -> bool:
+    """Whether a kernel counts in an entry's scores: the first sample of a problem that ranks."""
+    return key.sample == 0 and key.level in RANKED_LEVELS and _problem(key) not in unranked
 
 
 def kernel_line(row: Row, entry: str, roofs: Mapping[str, Roof], written_in: str) -> KernelLine:

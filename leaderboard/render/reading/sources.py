@@ -229,21 +229,17 @@ def _first_correct(results: Iterable[ResultFile]) -> dict[tuple[KernelKey, str],
 
 
 def _revision(result: ResultFile, unranked: Mapping[str, str]) -> Revision:
-    ranking = [
-        row
-        for row in result.rows
-        if is_scored(row.key) and f"{row.key.level}_{row.key.problem_id}" not in unranked
-    ]
+    scored = [row for row in result.rows if is_scored(row.key, unranked)]
     problems = sum(PROBLEM_COUNTS[level] for level in RANKED_LEVELS)
     ranked = problems - sum(int(key[0]) in RANKED_LEVELS for key in unranked)
-    gains = (math.log(max(row.speedup, 1.0)) for row in ranking if row.is_correct and row.speedup)
+    gains = (math.log(max(row.speedup, 1.0)) for row in scored if row.is_correct and row.speedup)
     judges = Counter(row.evaluator_sha256 for row in result.rows).most_common(1)
     return Revision(
         revision=result.revision,
         reason=result.reason,
         finished_at=result.finished_at,
         evaluator_version=result.evaluator_version,
-        correct=sum(row.is_correct for row in ranking),
+        correct=sum(row.is_correct for row in scored),
         deployed_speedup=math.exp(math.fsum(gains) / ranked),
         evaluator_sha256=judges[0][0] if judges else "",
     )
