@@ -107,6 +107,21 @@ def test_the_page_on_trust_shows_the_recorded_rates():
     assert not records or shown.strip() == redteam_report.rates_table(records).strip()
 
 
+def test_the_page_on_trust_says_what_lies_above_its_twin_and_how_many_copies_there_are():
+    above, copies = {}, {}
+    for path in RECORDS:
+        plain = [case for case in json.loads(path.read_text("utf-8"))["cases"] if case["name"] == case["id"]]
+        gpu = path.stem.removeprefix("redteam-")
+        above[gpu] = {
+            case["id"]: round(case["gain"], 2)
+            for case in plain
+            if case["kind"] == "exploit" and case["row"]["status"] == "correct" and (case["gain"] or 0) > 1.1
+        }
+        copies[gpu] = sum(case["id"].startswith("copy-") for case in plain)
+    assert above == {"CPU": {"x36": 1.12}, "H100": {}, "H200": {}}
+    assert (copies["H100"], copies["H200"]) == (20, 82)
+
+
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     """Verdicts on a part of the corpus, as the evaluator of this checkout gives them."""
