@@ -4,7 +4,7 @@ import json
 import statistics
 from pathlib import Path
 
-from kernel_evaluator.scores import intervals_apart, published_interval
+from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 from kernel_evaluator.timing.measurement import Measurement
 
 from leaderboard.files.store import read_result
@@ -165,14 +165,19 @@ def test_tritons_kernels_judged_on_three_machines_agree_but_for_one_of_two_each(
     assert apart(before, last) == []
 
 
-def second_intervals(first, again):
+def second_measurements(first, again):
     """By kernel, those of second evaluations that one file has and an earlier one lacks."""
     before = recorded_rows(first)
     return {
-        key: Measurement.from_json(row.second["rounds"]).fields()["speedup_ci95"]
+        key: Measurement.from_json(row.second["rounds"]).fields()
         for key, row in recorded_rows(again).items()
         if row.is_correct and row.second and before[key].second is None
     }
+
+
+def second_intervals(first, again):
+    """By kernel, the intervals of `second_measurements`."""
+    return {key: found["speedup_ci95"] for key, found in second_measurements(first, again).items()}
 
 
 def test_tritons_kernels_judged_a_second_time_on_another_host_agree():
@@ -188,6 +193,45 @@ def test_what_torch_compile_made_judged_a_second_time_on_other_hosts():
         98,
         ["level_1_problem_99_sample_0", "level_3_problem_27_sample_0", "level_3_problem_45_sample_0"],
     )
+
+
+def copies_in_bf16_judged_on_two_hosts():
+    """First and second measurements; those judged again later, first ones too, lie on one host."""
+    before, found = "history/H100-bf16/pytorch-eager-bf16/4.json", "results/H100-bf16/pytorch-eager-bf16.json"
+    first, last = recorded_rows(before), recorded_rows(found)
+    kept = {key for key, row in last.items() if row.finished_at == first[key].finished_at}
+    return before, {key: m for key, m in second_measurements(before, found).items() if key in kept}
+
+
+def test_published_intervals_hold_what_another_host_gave_by_the_same_evaluator():
+    copies = rows("reality-alone")
+    pairs = {
+        "copies": (
+            "results/H100/pytorch-eager.json",
+            {key: row for key, row in copies.items() if row["status"] == "correct"},
+        ),
+        "copies in bf16": copies_in_bf16_judged_on_two_hosts(),
+    }
+    for entry, revision in (("founders-triton", 5), ("torch-compile", 1)):
+        before = f"history/H100/{entry}/{revision}.json"
+        pairs[entry] = (before, second_measurements(before, f"results/H100/{entry}.json"))
+    held = {}
+    for name, (before, again) in pairs.items():
+        intervals = recorded(before)
+        off = [outside(intervals[key], found["speedup"]) for key, found in again.items()]
+        held[name] = [len(off), *(sum(each <= share for each in off) for share in (0, ELSEWHERE_SHARE))]
+    assert held == {
+        "copies": [54, 54, 54],
+        "copies in bf16": [139, 126, 138],
+        "founders-triton": [51, 29, 49],
+        "torch-compile": [98, 62, 87],
+    }
+
+
+def outside(interval, speedup):
+    """By what share of its nearer end a speedup lies outside an interval."""
+    low, high = interval
+    return max(1 - speedup / low, speedup / high - 1, 0)
 
 
 def test_copies_of_the_corpus_agree_with_the_record_with_and_without_builds():
@@ -252,11 +296,9 @@ def test_copies_in_bf16_cost_little_more_than_in_fp32():
 
 
 def test_copies_in_bf16_judged_a_second_time_on_another_host_agree():
-    before, found = "history/H100-bf16/pytorch-eager-bf16/4.json", "results/H100-bf16/pytorch-eager-bf16.json"
-    first = {key: row.finished_at for key, row in recorded_rows(before).items()}
-    kept = {key for key, row in recorded_rows(found).items() if row.finished_at == first[key]}
-    again = {key: ci95 for key, ci95 in second_intervals(before, found).items() if key in kept}
-    assert (len(again), apart(recorded(before), again)) == (139, [])
+    before, again = copies_in_bf16_judged_on_two_hosts()
+    intervals = {key: found["speedup_ci95"] for key, found in again.items()}
+    assert (len(intervals), apart(recorded(before), intervals)) == (139, [])
 
 
 def test_a_copy_in_bf16_was_put_aside_by_the_oracles_clock():
