@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_evaluator.records.version import evaluator_sha256
 from typer.main import get_command
 
 from leaderboard.cli import app
@@ -87,6 +88,19 @@ def test_what_ran_where_is_what_the_files_say() -> None:
         renew(path, summary.BEGIN, summary.END, summary.table())
         shown = f"\n{summary.table()}\n"
     assert shown == f"\n{summary.table()}\n", "to renew it: make bless"
+
+
+def test_nothing_is_left_to_judge_of_what_has_rows_on_the_h100(tmp_path: Path) -> None:
+    said = re.search(r"by the present evaluator, `(\w+)`", (ROOT / "README.md").read_text("utf-8"))
+    assert said and evaluator_sha256().startswith(said[1])
+    entries = sorted({path.name for path in (ROOT / "data/results").glob("H100*/*.json")})
+    command = [sys.executable, "-m", "leaderboard", "plan", "--gpu", "H100", "--work", str(tmp_path)]
+    command += [f"submissions/{name}" for name in entries]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(shown) == len(entries) > 0
+    assert [
+        line for line in shown if not re.search(r": 0 to judge on H100(-bf16)?, \d+ still good$", line)
+    ] == []
 
 
 @pytest.mark.parametrize(
