@@ -92,10 +92,11 @@ def ranked_problems(site: Site) -> list[str]:
     return [problem for problem, item in site.problems.items() if item.level in RANKED_LEVELS]
 
 
-def rates_of(site: Site, view: BoardView) -> Rates | None:
+def rates_of(site: Site, view: BoardView | None) -> Rates | None:
     """Give the red team's rates on the board's device, else those of another; None where none is known."""
     found = {rates.device: rates for rates in site.data.rates}
-    return found.get(view.board.gpu) or next(reversed(found.values()), None)
+    of_board = found.get(view.board.gpu) if view else None
+    return of_board or next(reversed(found.values()), None)
 
 
 def families_of(site: Site) -> dict[str, str]:

@@ -11,6 +11,7 @@ from kernel_evaluator.scores import ELSEWHERE_SHARE
 
 from leaderboard.files.ledger import Spending
 from leaderboard.render.model import Revision
+from leaderboard.render.pages.answers import rates_of
 from leaderboard.render.pages.entries import history
 from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine
 from leaderboard.render.site import BoardView, Site
@@ -101,6 +102,7 @@ def write_pages(site: Site) -> None:
         notices=site.data.notices,
         months=_months(site.data.spending),
         rates=site.data.rates,
+        told=rates_of(site, next(iter(site.boards), None)),
         audits=site.data.audits[:AUDITS],
         views={view.name: view for view in site.boards},
         again=judged_again(site)[:AGAIN],

@@ -209,6 +209,7 @@ def test_how_near_to_light(page: Any, site: str) -> None:
 def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
     front(page, site).get_by_role("link", name=re.compile("cheats were tried, none won")).click()
     page.wait_for_selector(".cheats tbody tr")
+    assert page.inner_text("#cheats").endswith("on the H100")
     devices = page.locator(".rates tbody tr").all_inner_texts()
     assert [text.split()[0] for text in devices] == ["CPU", "H100", "H200"]
     assert page.locator(".cheats tbody tr").count() >= 201

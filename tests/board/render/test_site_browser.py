@@ -416,6 +416,19 @@ def test_a_kernel_is_shown_beside_the_reference_with_what_differs(page: Any, sit
     assert "def get_inputs" in page.inner_text(".diff")
 
 
+def test_the_names_over_a_diff_stay_at_the_top_of_its_box(page: Any, site: str) -> None:
+    page.set_viewport_size({"width": 1440, "height": 300})
+    page.goto(f"{site}problems/1_1.html?b=reference")
+    page.wait_for_selector(".diff")
+    from_top = """(box) => {
+        box.scrollTop = 60;
+        return [box.scrollTop, ...[box, box.querySelector('thead')].map((node) => node.getBoundingClientRect().top)];
+    }"""
+    scrolled, box_top, names_top = page.locator(".diff").evaluate(from_top)
+    assert scrolled == 60
+    assert 0 <= names_top - box_top <= 2
+
+
 def test_two_kernels_are_compared_and_the_address_keeps_them(page: Any, site: str) -> None:
     page.goto(f"{site}problems/2_1.html")
     page.wait_for_selector("#shown pre.code")
