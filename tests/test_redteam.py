@@ -14,6 +14,8 @@ from kernel_evaluator.engines import epoch
 from kernel_evaluator.labels.static_check import validate_kernel_static
 from kernel_evaluator.records.rows import BUSY_HOST, Row
 
+from leaderboard.render.cheats import read_cheats
+
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "tests" / "redteam"
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -108,18 +110,20 @@ def test_the_page_on_trust_shows_the_recorded_rates():
 
 
 def test_the_page_on_trust_says_what_lies_above_its_twin_and_how_many_copies_there_are():
-    above, copies = {}, {}
-    for path in RECORDS:
-        plain = [case for case in json.loads(path.read_text("utf-8"))["cases"] if case["name"] == case["id"]]
-        gpu = path.stem.removeprefix("redteam-")
-        above[gpu] = {
-            case["id"]: round(case["gain"], 2)
-            for case in plain
-            if case["kind"] == "exploit" and case["row"]["status"] == "correct" and (case["gain"] or 0) > 1.1
+    above = {
+        rates.device: {
+            cheat.id: round(cheat.gain, 2)
+            for cheat in rates.cases
+            if cheat.status == "correct" and (cheat.gain or 0) > redteam_report.MARGIN
         }
-        copies[gpu] = sum(case["id"].startswith("copy-") for case in plain)
+        for rates in read_cheats(ROOT / "benchmarks" / "results", CORPUS)
+    }
     assert above == {"CPU": {"x36": 1.12}, "H100": {}, "H200": {}}
-    assert (copies["H100"], copies["H200"]) == (20, 82)
+    copies = {}
+    for path in RECORDS:
+        cases = json.loads(path.read_text("utf-8"))["cases"]
+        copies[path.stem] = sum(case["id"].startswith("copy-") and not case.get("off") for case in cases)
+    assert (copies["redteam-H100"], copies["redteam-H200"]) == (20, 82)
 
 
 @pytest.fixture(scope="module")
