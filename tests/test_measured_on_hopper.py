@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from datetime import datetime
 from pathlib import Path
 
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
@@ -63,6 +64,11 @@ def test_copies_are_as_fast_as_what_they_copy_in_either_precision():
 
 
 def test_the_recorded_copies_are_what_the_decision_record_says():
+    in_bf16 = {
+        "level_3_problem_15_sample_0": 0.97,
+        "level_3_problem_38_sample_0": 0.93,
+        "level_3_problem_42_sample_0": 0.93,
+    }
     for path, sent, correct, near, far in (
         ("history/H100/pytorch-eager/1.json", 250, 250, 242, {"level_2_problem_77_sample_0": 0.79}),
         ("history/H100/pytorch-eager/2.json", 250, 250, 246, {"level_1_problem_39_sample_0": 1.03}),
@@ -92,15 +98,17 @@ def test_the_recorded_copies_are_what_the_decision_record_says():
             {"level_3_problem_38_sample_0": 0.96, "level_3_problem_42_sample_0": 0.83},
         ),
         ("history/H100-bf16/pytorch-eager-bf16/3.json", 248, 248, 238, {}),
+        ("history/H100-bf16/pytorch-eager-bf16/5.json", 248, 247, 236, in_bf16),
+        ("results/H100-bf16/pytorch-eager-bf16.json", 248, 248, 237, in_bf16),
         (
-            "results/H100-bf16/pytorch-eager-bf16.json",
-            248,
-            247,
-            236,
+            "results/H200/pytorch-eager.json",
+            250,
+            250,
+            238,
             {
-                "level_3_problem_15_sample_0": 0.97,
-                "level_3_problem_38_sample_0": 0.93,
-                "level_3_problem_42_sample_0": 0.93,
+                "level_3_problem_15_sample_0": 0.96,
+                "level_3_problem_30_sample_0": 0.96,
+                "level_3_problem_35_sample_0": 0.96,
             },
         ),
     ):
@@ -236,6 +244,84 @@ def outside(interval, speedup):
     return max(1 - speedup / low, speedup / high - 1, 0)
 
 
+BY_FOUR_GPUS = ("pytorch-eager", "founders-triton", "founders-cuda", "torch-compile", "first-light")
+"""The entries that four H200s of one host judged at once."""
+
+
+def test_four_gpus_of_a_host_judge_775_kernels_in_23_minutes():
+    judged = [row for entry in BY_FOUR_GPUS for row in recorded_rows(f"results/H200/{entry}.json").values()]
+    second = [row.second for row in judged if row.second]
+    assert {row.evaluator_sha256[:8] for row in judged} == {"a4176e1f"}
+    assert (len(judged), len(second)) == (775, 525)
+    ends = [datetime.fromisoformat(at) for at in each_end(judged, second)]
+    assert round((max(ends) - min(ends)).total_seconds() / 60) == 23
+    spent = sum(row.gpu_seconds for row in judged) + sum(each["gpu_seconds"] for each in second)
+    assert round(spent / 60) == 55
+
+
+def each_end(judged, second):
+    return [*(row.finished_at for row in judged), *(each["finished_at"] for each in second)]
+
+
+def test_copies_on_four_gpus_of_a_host_cost_a_seventh_more_and_agree_with_one_alone():
+    cases = json.loads((RESULTS / "redteam-H200.json").read_text("utf-8"))["cases"]
+    alone = {
+        f"level_{case['id'][5]}_problem_{case['id'][7:]}_sample_0": case["row"]
+        for case in cases
+        if case["id"].startswith("copy-") and not case.get("off")
+    }
+    four = recorded_rows("results/H200/pytorch-eager.json")
+    off = [
+        outside(published_interval(each["speedup_ci95"]), four[key].speedup) for key, each in alone.items()
+    ]
+    assert (len(off), max(off)) == (82, 0)
+    spent = [
+        statistics.mean(each)
+        for each in (
+            [row["gpu_seconds"] for row in alone.values()],
+            [four[key].gpu_seconds for key in alone],
+        )
+    ]
+    assert [round(each, 2) for each in spent] == [1.25, 1.43]
+    assert mean_gpu_s("results/H200/pytorch-eager.json") == 1.43
+    assert {key[:7] for key, row in four.items() if abs(row.speedup - 1) > 0.01} == {"level_3"}
+
+
+def test_kernels_judged_twice_on_the_same_of_four_gpus_agree_but_for_one():
+    held, total, differ = 0, 0, []
+    for entry in BY_FOUR_GPUS:
+        for key, row in recorded_rows(f"results/H200/{entry}.json").items():
+            if row.is_correct and row.second:
+                first, again = (
+                    Measurement.from_json(rounds).fields() for rounds in (row.rounds, row.second["rounds"])
+                )
+                published = [published_interval(each["speedup_ci95"]) for each in (first, again)]
+                total += 1
+                held += outside(published[0], again["speedup"]) == 0
+                if intervals_apart(*published):
+                    differ.append((entry, key, round(first["speedup"], 2), round(again["speedup"], 2)))
+    assert (total, held) == (525, 511)
+    assert differ == [("founders-triton", "level_1_problem_15_sample_0", 9.55, 8.27)]
+
+
+def test_eight_of_fourteen_kernels_in_cutile_were_right_on_an_h100():
+    found = rows("cutile").values()
+    assert [row["status"] for row in found] == ["correct"] * 8
+    assert len(recorded_rows("results/H200/founders-cutile.json")) == 8 + 6
+
+
+def test_a_kernel_of_torch_compile_was_put_aside_on_a_host_of_four_gpus():
+    (aside,) = (
+        row
+        for row in recorded_rows("results/H200/torch-compile.json").values()
+        if row.status == "quarantined"
+    )
+    assert (str(aside.key), aside.failure.name) == ("level_1_problem_11_sample_0", "RanWhileStopped")
+    assert [round(each) for each in aside.rounds["paused_ms"]] == [202, 26]
+    assert round(aside.speedup, 2) == 0.99
+    assert recorded_rows("history/H200/torch-compile/4.json")[str(aside.key)].is_correct
+
+
 def test_copies_of_the_corpus_agree_with_the_record_with_and_without_builds():
     record = recorded("results/H100/pytorch-eager.json")
     for name in ("reality-alone", "reality-beside"):
@@ -294,7 +380,7 @@ def test_copies_in_bf16_cost_little_more_than_in_fp32():
     copies = [row for row in every if row.evaluator_sha256.startswith("a4176e1f")]
     assert (len(copies), round(statistics.mean(row.gpu_seconds for row in copies), 2)) == (236, 1.23)
     assert sum(abs(row.speedup - 1) <= 0.01 for row in copies) == 221
-    assert mean_gpu_s("results/H100-bf16/pytorch-eager-bf16.json") == 1.31
+    assert mean_gpu_s("history/H100-bf16/pytorch-eager-bf16/5.json") == 1.31
 
 
 def test_copies_in_bf16_judged_a_second_time_on_another_host_agree():
@@ -303,12 +389,17 @@ def test_copies_in_bf16_judged_a_second_time_on_another_host_agree():
 
 
 def test_a_copy_in_bf16_was_put_aside_by_the_oracles_clock():
-    (aside,) = (
-        row
-        for row in recorded_rows("results/H100-bf16/pytorch-eager-bf16.json").values()
-        if not row.is_correct
+    before, again = (
+        recorded_rows(path)
+        for path in (
+            "history/H100-bf16/pytorch-eager-bf16/5.json",
+            "results/H100-bf16/pytorch-eager-bf16.json",
+        )
     )
+    (aside,) = (row for row in before.values() if not row.is_correct)
     assert (str(aside.key), aside.failure.name) == ("level_1_problem_21_sample_0", "ClocksDisagree")
+    right = again[str(aside.key)]
+    assert right.is_correct and right.second and round(right.speedup, 3) == 0.998
     assert (round(aside.evidence["oracle_ms"], 2), round(aside.evidence["claimed_ms"], 2)) == (2.28, 2.12)
 
 
