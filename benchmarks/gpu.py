@@ -49,10 +49,11 @@ STOP_S = 15.0
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A command, and how it is called in the record."""
+    """A command, and how it is called. What is `recorded` is done again only where `--only` names it."""
 
     name: str
     command: Sequence[str]
+    recorded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,16 +89,18 @@ def steps(work: Path, parts: int) -> list[Step]:
         result, found = f"data/results/{gpu}/{entry}.json", str(work / f"audit-{entry}.json")
         return Step(name=f"audit-{entry}", command=[*KBL, "audit", result, "--out", found])
 
-    def script(name: str, *arguments: str, suffix: str = "") -> Step:
-        return Step(name=name + suffix, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
+    def script(name: str, *arguments: str, suffix: str = "", recorded: bool = False) -> Step:
+        command = [sys.executable, f"benchmarks/{name}.py", *arguments]
+        return Step(name=name + suffix, command=command, recorded=recorded)
 
     def redteam(at: int) -> Step:
         share = ("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}"))
-        return script("redteam", "--device", "cuda", "--layers", "--overhead", *share, suffix=f"-{at}")
+        options = ("--device", "cuda", "--layers", "--overhead", *share)
+        return script("redteam", *options, suffix=f"-{at}", recorded=_is_recorded("redteam", gpu))
 
-    def reality(parts: str, suffix: str = "") -> Step:
+    def reality(parts: str, suffix: str = "", *, recorded: bool = False) -> Step:
         out = ("--work", str(work / "reality"), "--out", str(work / "reality.json"))
-        return script("reality", "--parts", f"{parts},report", *out, suffix=suffix)
+        return script("reality", "--parts", f"{parts},report", *out, suffix=suffix, recorded=recorded)
 
     def generic(cheat: str, at: int) -> Step:
         share = ("--work", str(work / "generic"), "--cheat", cheat, "--part", str(at))
@@ -125,9 +128,9 @@ def steps(work: Path, parts: int) -> list[Step]:
         *in_parts("founders-triton-bf16"),
         *in_parts("torch-compile-bf16"),
         *in_parts("torch-compile"),
-        *([] if _is_recorded("reality", gpu) else [reality("cold,warm,alone,beside,hangs")]),
+        reality("cold,warm,alone,beside,hangs", recorded=_is_recorded("reality", gpu)),
         evaluate("pytorch-eager", "again", data=str(work / "none")),
-        *([] if _is_recorded("redteam", gpu) else map(redteam, range(REDTEAM_PARTS))),
+        *map(redteam, range(REDTEAM_PARTS)),
         reality("upstream", suffix="-upstream"),
         *starmap(generic, product(CHEATS, range(PARTS))),
         *_certify_again(work),
@@ -182,6 +185,8 @@ def main() -> int:
         if unknown:
             sys.exit(f"error: --only names {', '.join(unknown)}; the steps are {', '.join(named)}")
         wanted = [named[name] for name in options.only.split(",")]
+    else:
+        wanted = [step for step in wanted if not step.recorded]
     left = [step for step in wanted if step.name not in record.done()]
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // len(gpus)
