@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from kernel_evaluator.records.keys import RANKED_LEVELS
@@ -39,6 +40,14 @@ COLUMNS = (
 """The order of an entry's figures in the table's data; `site/assets/board.js` reads them by place."""
 AGAINST_COLUMNS = ("deployed", "geomean", "fast1", "fast1.5", "fast2")
 """The order of its figures against another reference than eager PyTorch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedBy:
+    """The evaluator (its digest) of most of a board's rows, and the entries that have rows by another."""
+
+    digest: str
+    others: tuple[EntryLine, ...]
 
 
 def write_board(site: Site, view: BoardView) -> None:
@@ -91,8 +100,20 @@ def board_values(site: Site, view: BoardView) -> dict[str, Any]:
         "families": family_lines(site, view),
         "cost": cost_chart(view),
         "references": [name for name in REFERENCES if name == "eager" or name in view.board.references],
+        "judged_by": judged_by(site, view),
         "updated": _updated(view),
     }
+
+
+def judged_by(site: Site, view: BoardView) -> JudgedBy | None:
+    """Say by which evaluator a board's figures are, and of which entries not all are; None without rows."""
+    judged = site.data.evaluators
+    rows = [(line, judged.get((view.name, line.standing.entry), Counter[str]())) for line in view.entries]
+    counts = sum((each for _, each in rows), Counter[str]())
+    if not counts:
+        return None
+    digest = max(counts, key=counts.__getitem__)
+    return JudgedBy(digest=digest, others=tuple(line for line, each in rows if set(each) - {digest}))
 
 
 def _updated(view: BoardView) -> str:
