@@ -253,14 +253,11 @@ def test_four_gpus_of_a_host_judge_775_kernels_in_23_minutes():
     second = [row.second for row in judged if row.second]
     assert {row.evaluator_sha256[:8] for row in judged} == {"a4176e1f"}
     assert (len(judged), len(second)) == (775, 525)
-    ends = [datetime.fromisoformat(at) for at in each_end(judged, second)]
+    said = [*(row.finished_at for row in judged), *(each["finished_at"] for each in second)]
+    ends = [datetime.fromisoformat(at) for at in said]
     assert round((max(ends) - min(ends)).total_seconds() / 60) == 23
     spent = sum(row.gpu_seconds for row in judged) + sum(each["gpu_seconds"] for each in second)
     assert round(spent / 60) == 55
-
-
-def each_end(judged, second):
-    return [*(row.finished_at for row in judged), *(each["finished_at"] for each in second)]
 
 
 def test_copies_on_four_gpus_of_a_host_cost_a_seventh_more_and_agree_with_one_alone():
