@@ -2,7 +2,7 @@
 # into .venv, once. `make help` lists the verbs.
 
 PYTHON ?= python3
-# Tests wait a third of their time: on two cores two of them at once take a sixth longer.
+# Tests wait a third of their time, so that two cores keep up with three of them.
 WORKERS ?= 3
 DEVICE ?= cpu
 VENV := .venv

@@ -42,6 +42,8 @@ from leaderboard.files.store import write_atomically  # noqa: E402
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
 PROBLEMS = [f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(1, count + 1)]
 REDTEAM_PARTS = 4
+REPORTS = {"reality": ("reality",), "redteam": tuple(f"redteam-{at}" for at in range(REDTEAM_PARTS))}
+"""The steps of a report. What the present evaluator reported is done again only where `--only` names it."""
 
 STOP_S = 15.0
 """A step that is stopped may take this long to write what it has."""
@@ -49,11 +51,10 @@ STOP_S = 15.0
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A command, and how it is called. What is `recorded` is done again only where `--only` names it."""
+    """A command, and how it is called in the record."""
 
     name: str
     command: Sequence[str]
-    recorded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,18 +90,16 @@ def steps(work: Path, parts: int) -> list[Step]:
         result, found = f"data/results/{gpu}/{entry}.json", str(work / f"audit-{entry}.json")
         return Step(name=f"audit-{entry}", command=[*KBL, "audit", result, "--out", found])
 
-    def script(name: str, *arguments: str, suffix: str = "", recorded: bool = False) -> Step:
-        command = [sys.executable, f"benchmarks/{name}.py", *arguments]
-        return Step(name=name + suffix, command=command, recorded=recorded)
+    def script(name: str, *arguments: str, suffix: str = "") -> Step:
+        return Step(name=name + suffix, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
 
     def redteam(at: int) -> Step:
         share = ("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}"))
-        options = ("--device", "cuda", "--layers", "--overhead", *share)
-        return script("redteam", *options, suffix=f"-{at}", recorded=_is_recorded("redteam", gpu))
+        return script("redteam", "--device", "cuda", "--layers", "--overhead", *share, suffix=f"-{at}")
 
-    def reality(parts: str, suffix: str = "", *, recorded: bool = False) -> Step:
+    def reality(parts: str, suffix: str = "") -> Step:
         out = ("--work", str(work / "reality"), "--out", str(work / "reality.json"))
-        return script("reality", "--parts", f"{parts},report", *out, suffix=suffix, recorded=recorded)
+        return script("reality", "--parts", f"{parts},report", *out, suffix=suffix)
 
     def generic(cheat: str, at: int) -> Step:
         share = ("--work", str(work / "generic"), "--cheat", cheat, "--part", str(at))
@@ -128,7 +127,7 @@ def steps(work: Path, parts: int) -> list[Step]:
         *in_parts("founders-triton-bf16"),
         *in_parts("torch-compile-bf16"),
         *in_parts("torch-compile"),
-        reality("cold,warm,alone,beside,hangs", recorded=_is_recorded("reality", gpu)),
+        reality("cold,warm,alone,beside,hangs"),
         evaluate("pytorch-eager", "again", data=str(work / "none")),
         *map(redteam, range(REDTEAM_PARTS)),
         reality("upstream", suffix="-upstream"),
@@ -165,9 +164,9 @@ def _certify_again(work: Path) -> list[Step]:
     return [Step(name="certify-bf16", command=[*KBL, "certify", *arguments])]
 
 
-def _is_recorded(report: str, gpu: str) -> bool:
-    """Whether the present evaluator alone made a recorded report."""
-    path = ROOT / "benchmarks" / "results" / f"{report}-{gpu}.json"
+def _is_recorded(report: str) -> bool:
+    """Whether the present evaluator alone made the recorded report of the GPU that is here."""
+    path = ROOT / "benchmarks" / "results" / f"{report}-{gpu_here()}.json"
     said = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     return said.get("evaluators", [said.get("evaluator_sha256")]) == [evaluator_sha256()]
 
@@ -186,7 +185,8 @@ def main() -> int:
             sys.exit(f"error: --only names {', '.join(unknown)}; the steps are {', '.join(named)}")
         wanted = [named[name] for name in options.only.split(",")]
     else:
-        wanted = [step for step in wanted if not step.recorded]
+        recorded = {name for report, names in REPORTS.items() if _is_recorded(report) for name in names}
+        wanted = [step for step in wanted if step.name not in recorded]
     left = [step for step in wanted if step.name not in record.done()]
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // len(gpus)

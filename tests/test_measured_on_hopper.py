@@ -163,7 +163,7 @@ def test_on_a_busy_host_few_placings_are_not_taken_for_places():
     gru = next(row for row in found if row["key"] == "level_3_problem_39_sample_0")
     assert (len(found), sum(abs(row["speedup"] - 1) <= 0.01 for row in found)) == (250, 235)
     assert round(gru["speedup"], 3) == 0.914
-    assert round(Measurement.from_json(gru["rounds"]).fields()["speedup"], 3) == 0.991
+    assert round(figures(gru["rounds"])["speedup"], 3) == 0.991
 
 
 def test_tritons_kernels_judged_on_three_machines_agree_but_for_one_of_two_each():
@@ -181,11 +181,15 @@ def test_tritons_kernels_judged_on_three_machines_agree_but_for_one_of_two_each(
     assert apart(before, last) == []
 
 
+def figures(rounds):
+    return Measurement.from_json(rounds).fields()
+
+
 def second_measurements(first, again):
     """By kernel, those of second evaluations that one file has and an earlier one lacks."""
     before = recorded_rows(first)
     return {
-        key: Measurement.from_json(row.second["rounds"]).fields()
+        key: figures(row.second["rounds"])
         for key, row in recorded_rows(again).items()
         if row.is_correct and row.second and before[key].second is None
     }
@@ -262,24 +266,15 @@ def test_four_gpus_of_a_host_judge_775_kernels_in_23_minutes():
 
 def test_copies_on_four_gpus_of_a_host_cost_a_seventh_more_and_agree_with_one_alone():
     cases = json.loads((RESULTS / "redteam-H200.json").read_text("utf-8"))["cases"]
-    alone = {
-        f"level_{case['id'][5]}_problem_{case['id'][7:]}_sample_0": case["row"]
-        for case in cases
-        if case["id"].startswith("copy-") and not case.get("off")
-    }
+    copies = [case["row"] for case in cases if case["id"].startswith("copy-") and not case.get("off")]
+    alone = {row["key"]: row for row in copies}
     four = recorded_rows("results/H200/pytorch-eager.json")
     off = [
         outside(published_interval(each["speedup_ci95"]), four[key].speedup) for key, each in alone.items()
     ]
     assert (len(off), max(off)) == (82, 0)
-    spent = [
-        statistics.mean(each)
-        for each in (
-            [row["gpu_seconds"] for row in alone.values()],
-            [four[key].gpu_seconds for key in alone],
-        )
-    ]
-    assert [round(each, 2) for each in spent] == [1.25, 1.43]
+    assert round(statistics.mean(row["gpu_seconds"] for row in copies), 2) == 1.25
+    assert round(statistics.mean(four[key].gpu_seconds for key in alone), 2) == 1.43
     assert mean_gpu_s("results/H200/pytorch-eager.json") == 1.43
     assert {key[:7] for key, row in four.items() if abs(row.speedup - 1) > 0.01} == {"level_3"}
 
@@ -289,9 +284,7 @@ def test_kernels_judged_twice_on_the_same_of_four_gpus_agree_but_for_one():
     for entry in BY_FOUR_GPUS:
         for key, row in recorded_rows(f"results/H200/{entry}.json").items():
             if row.is_correct and row.second:
-                first, again = (
-                    Measurement.from_json(rounds).fields() for rounds in (row.rounds, row.second["rounds"])
-                )
+                first, again = figures(row.rounds), figures(row.second["rounds"])
                 published = [published_interval(each["speedup_ci95"]) for each in (first, again)]
                 total += 1
                 held += outside(published[0], again["speedup"]) == 0

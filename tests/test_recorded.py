@@ -38,7 +38,7 @@ def test_every_row_carries_what_its_verdict_stands_on(path: Path) -> None:
     for row in result.rows:
         assert row.environment in result.environments, row.key
         if row.is_correct:
-            assert row.speedup_ci95, row.key
+            assert row.speedup_ci95 and (row.labels or not row.elsewhere), row.key
             assert bool({"library", "mixed", "custom"} & set(row.labels)) == (path.stem not in BY_SOURCE)
         elif row.status in (Status.FRAGILE, Status.REJECTED, Status.QUARANTINED):
             assert row.failure and row.evidence, row.key

@@ -112,7 +112,7 @@ def judged_by(site: Site, view: BoardView) -> JudgedBy | None:
     counts = sum((each for _, each in rows), Counter[str]())
     if not counts:
         return None
-    digest = max(counts, key=counts.__getitem__)
+    digest = counts.most_common(1)[0][0]
     return JudgedBy(digest=digest, others=tuple(line for line, each in rows if set(each) - {digest}))
 
 
