@@ -49,6 +49,12 @@ def problem_page(problem: str) -> str:
     return f"problems/{problem}.html"
 
 
+def kernel_page(board: str, entry: str, problem: str, sample: int = 0) -> str:
+    """An entry's kernel for a problem on a board, in the viewer of the problem's page."""
+    chosen = f"&sample={sample}" if sample else ""
+    return f"{problem_page(problem)}?board={slug(board)}&a={entry}{chosen}#code"
+
+
 def problems_page(board: str) -> str:
     """The list of problems with a board's figures; of the first board where none is named."""
     return f"problems/{slug(board)}.html" if board else "problems/index.html"

@@ -231,6 +231,7 @@ def _environment(templates: Path, memory: Path | None) -> Environment:
                 "board_page",
                 "all_page",
                 "entry_page",
+                "kernel_page",
                 "problem_page",
                 "matrix_page",
                 "records_page",

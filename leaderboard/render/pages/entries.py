@@ -36,7 +36,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         view=view,
         line=line,
         standing=standing,
-        rows=kernel_rows(kernels, problems=f"{places.up(line.page)}problems/"),
+        rows=kernel_rows(kernels, root=places.up(line.page), board=view.name),
         failures=failures(kernels),
         waiting=waiting(view, standing.overall, kernels),
         missing=missing(standing.overall),

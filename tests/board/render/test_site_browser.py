@@ -495,6 +495,17 @@ def test_an_entry_page_leads_to_the_sample_it_lists(page: Any, site: str) -> Non
     assert "sample 1" in page.locator("#a option:checked").inner_text()
 
 
+def test_links_to_kernels_are_the_same_before_the_script_put_its_rows_in_place(page: Any, site: str) -> None:
+    let_go = held(page, "**/api/v1/entries/H200/torch-eager.json.gz")
+    links = "Array.from(document.querySelectorAll('#table tbody a'), (link) => link.getAttribute('href'))"
+    page.goto(f"{site}entries/H200/torch-eager.html")
+    first = page.evaluate(links)
+    let_go()
+    until(page, "document.querySelector('#table tr[data-level]')")
+    assert page.evaluate(links) == first
+    assert "../../problems/1_1.html?board=H200&a=torch-eager&sample=1#code" in first
+
+
 def test_an_address_names_a_sample_only_while_that_sample_is_shown(page: Any, site: str) -> None:
     page.goto(f"{site}problems/1_1.html?board=H200&a=torch-eager&sample=1&b=reference")
     page.wait_for_selector(".diff")
