@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -223,3 +223,34 @@ class _Quiet(SimpleHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         return BytesIO(body)
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait for an expression to hold; playwright's own waiting evaluates strings, which the pages' policy forbids."""
+    for _ in range(600):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never came true: {expression}")
+
+
+def held(page: Any, address: str) -> Callable[[], None]:
+    """Hold back the answers to what the page asks for there; gives what lets them go, once one was asked for."""
+    asked: list[Any] = []
+    is_held = True
+
+    def hold(route: Any) -> None:
+        asked.append(route)
+        if not is_held:
+            route.continue_()
+
+    def let_go() -> None:
+        nonlocal is_held
+        while not asked:
+            page.wait_for_timeout(20)
+        is_held = False
+        for route in asked:
+            route.continue_()
+
+    page.route(address, hold)
+    return let_go

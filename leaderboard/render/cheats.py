@@ -13,6 +13,7 @@ from typing import Any
 from leaderboard.files.store import StoreError
 
 _OPEN = "## What stays open"
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 _BULLET = re.compile(r"- \*\*(.+?)\.?\*\* (.+)", re.DOTALL)
 
 
@@ -79,6 +80,7 @@ def read_open(page: Path) -> tuple[tuple[str, str], ...]:
     if not page.is_file():
         return ()
     text = page.read_text("utf-8").partition(_OPEN)[2].partition("\n## ")[0]
+    text = _LINK.sub(r"\1", text)
     bullets = (" ".join(part.split()) for part in re.split(r"\n(?=- )", text))
     found = (_BULLET.fullmatch(bullet) for bullet in bullets)
     return tuple((match[1], match[2]) for match in found if match)

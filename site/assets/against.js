@@ -12,13 +12,12 @@ export async function factors(board, name = chosen()) {
   return (await fetchJson(`api/v1/boards/${board}.references.json`)).references[name] ?? null;
 }
 
+const keep = () => state.write({ against: chosen() === "eager" ? "" : chosen() });
+
 export function onAgainst(apply) {
-  const wanted = state.read("against", "eager");
-  for (const input of inputs) {
-    if (input.value === wanted) input.checked = true;
-    input.addEventListener("change", () => { state.write({ against: chosen() === "eager" ? "" : chosen() }); apply(); });
-  }
-  return chosen() !== "eager";
+  state.settleRadios(inputs, "against");
+  keep();
+  for (const input of inputs) input.addEventListener("change", () => { keep(); apply(); });
 }
 
 // Speedup and interval of a row of the API against the reference; problems that do not rank have none but eager's.

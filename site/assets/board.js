@@ -16,8 +16,8 @@ let place = {};
 let turn = 0;
 let shown = PAGE;
 let sort = parseSort(state.read("sort"), { column: "rank", direction: "up" });
-let level = state.read("level", "all");
-let against = state.read("against", "eager");
+let level = "all";
+let against = "eager";
 let againstPlace = {};
 let picked = state.read("pick").split(",").filter(Boolean).slice(0, MOST);
 
@@ -136,7 +136,8 @@ async function findProblems() {
   if (words.join(" ") !== plainly(byId("search").value)) return; // more was typed meanwhile
   const named = Object.entries(problems).map(([id, item]) => [id, `${id.replace("_", "/")} ${item.title}`]);
   const found = named.filter(([, text]) => words.every((word) => (/^\d\/\d+$/.test(word) ? text.startsWith(`${word} `) : plainly(text).includes(word)))).slice(0, HITS);
-  byId("problems").replaceChildren(...(found.length ? ["Problems: ", ...found.flatMap(([id, text]) => [el("a", { href: `${root}problems/${id}.html#code` }, text), " "])] : []));
+  byId("problems").replaceChildren(...(found.length ? ["Problems: ", ...found.flatMap(([id, text]) => [el("a", { href: `${root}problems/${id}.html?board=${section.dataset.slug}#code` }, text), " "])] : []));
+  if (found.length && !matching().length) byId("more").textContent = "No entry is named so, but problems are: they stand above the table.";
 }
 
 function pick(id, on) {
@@ -189,13 +190,10 @@ function counted(item) {
 }
 
 function switches() {
-  for (const [id, current, turn] of [["levels", level, (name) => { level = name; }], ["against", against, (name) => { against = name; }]]) {
+  for (const [id, name, turn] of [["levels", "level", (chosen) => { level = chosen; }], ["against", "against", (chosen) => { against = chosen; }]]) {
     const inputs = [...document.querySelectorAll(`#${id} input`)];
-    if (!inputs.some((input) => input.value === current)) turn(inputs[0]?.value ?? "eager");
-    for (const input of inputs) {
-      input.checked = input.value === (id === "levels" ? level : against);
-      input.addEventListener("change", () => { turn(input.value); update(); curves(); });
-    }
+    if (inputs.length) turn(state.settleRadios(inputs, name));
+    for (const input of inputs) input.addEventListener("change", () => { turn(input.value); update(); curves(); });
   }
 }
 
@@ -218,9 +216,10 @@ function fields() {
       const values = new Set(entries.flatMap((entry) => (id === "language" ? entry.languages : stated(entry, id))).filter(Boolean));
       field.append(...[...values].sort().map((text) => el("option", {}, text)));
     }
-    field.value = state.read(name);
+    state.settle(field, name);
     field.addEventListener(id === "search" ? "input" : "change", id === "search" ? debounce(() => { shown = PAGE; update(); }) : update);
   }
+  byId("reset").disabled = false;
   byId("reset").addEventListener("click", () => {
     for (const id of FIELDS) byId(id).value = "";
     sort = { column: "rank", direction: "up" };
@@ -265,6 +264,7 @@ async function start() {
   fields();
   heads();
   slider();
+  remember();
   if (location.search) draw();
   else decorate();
   showPicked();

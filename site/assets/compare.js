@@ -13,6 +13,7 @@ const WORDS = { a: "A wins", b: "B wins", tie: "tie", onlyA: "B sent none", only
 const SPAN = [1 / 8, 16];
 const MOST = 6;
 let entries = [];
+let loading = null; // the entries of the board that is chosen
 let more = [];
 let turn = 0;
 
@@ -53,6 +54,8 @@ async function loadBoard() {
 
 async function show() {
   const mine = ++turn;
+  await loading;
+  if (mine !== turn) return; // a later choice overtook this one
   state.write({ board: fields.board.value, ...Object.fromEntries(KEPT.map((id) => [id, fields[id].value])), more: more.join(",") });
   const [a, b] = [entryOf(fields.a.value), entryOf(fields.b.value)];
   if (!a || !b) {
@@ -61,10 +64,15 @@ async function show() {
     byId("found").textContent = missing.join(" ") || (entries.length < 2 ? "This board has fewer than two entries." : "Choose two entries.");
     return;
   }
+  if (a === b) {
+    byId("result").replaceChildren();
+    byId("found").textContent = `A and B are both ${a.name}. Choose two entries.`;
+    return;
+  }
   const others = more.map(entryOf).filter((entry) => entry && entry !== a && entry !== b);
   const all = [a, b, ...others];
   const [divide, ...loaded] = await Promise.all([factors(fields.board.value), ...all.map((entry) => entryData(fields.board.value, entry.id))]);
-  if (mine !== turn) return; // a later choice overtook this one
+  if (mine !== turn) return;
   const held = loaded.map((data) => ({ ...data, rows: data.rows.map((row) => over(row, divide?.[format.problemOf(row.key).id])) }));
   const pairs = pairUp(...held.slice(0, 2), held.slice(2)).filter((pair) => !fields.level.value || String(pair.level) === fields.level.value);
   const shown = pairs.filter((pair) => !fields.outcome.value || pair.outcome === fields.outcome.value);
@@ -140,27 +148,33 @@ function table(pairs, all) {
     el("tbody", {}, pairs.map(line))));
 }
 
+async function takeAnother() {
+  const text = byId("also").value;
+  byId("also").value = "";
+  await loading;
+  const entry = entryOf(text);
+  if (entry && more.length < MOST - 2 && !more.includes(entry.id)) { more = [...more, entry.id]; await show(); }
+  if (text && !entry) byId("found").textContent = `No “${text}” on this board.`;
+}
+
 async function start() {
   const boards = [...fields.board.options].map((option) => option.value);
   const wanted = state.read("board") || boards[0];
-  fields.board.value = boards.includes(wanted) ? wanted : boards[0];
-  for (const id of KEPT) fields[id].value = state.read(id);
+  state.settle(fields.board, "board");
+  for (const id of KEPT) state.settle(fields[id], id);
   more = state.read("more").split(",").filter(Boolean).slice(0, MOST - 2);
-  fields.board.addEventListener("change", async () => { await loadBoard(); await show(); });
+  fields.board.addEventListener("change", () => { loading = loadBoard(); show(); });
   for (const id of KEPT) fields[id].addEventListener("change", show);
   byId("swap").addEventListener("click", () => { [fields.a.value, fields.b.value] = [fields.b.value, fields.a.value]; show(); });
-  byId("also").addEventListener("change", (event) => {
-    const entry = entryOf(event.target.value);
-    event.target.value = "";
-    if (entry && more.length < MOST - 2 && !more.includes(entry.id)) { more = [...more, entry.id]; show(); }
-  });
+  byId("also").addEventListener("change", takeAnother);
   onAgainst(show);
   if (!boards.includes(wanted)) {
     byId("found").textContent = `There is no board ${wanted}.`;
     return;
   }
-  await loadBoard();
+  loading = loadBoard();
   await show();
+  await takeAnother(); // what was typed before the script came
 }
 
 if (fields.board) start();

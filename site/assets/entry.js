@@ -59,18 +59,43 @@ function linkDots(rows, problems) {
   chart.setAttribute("role", "group");
 }
 
+const linkOf = (row) => row.querySelector("a").getAttribute("href");
+
+// Where a reader is in the rows, by focus or by scrolling; gives what leads back there once others stand in their place.
+function placeOfReader() {
+  const box = table.closest(".scroll");
+  const rows = [...table.tBodies[0].rows];
+  const focused = rows.find((row) => row.contains(document.activeElement));
+  const isScrolled = box.scrollTop > 0 || table.getBoundingClientRect().top < 0;
+  const from = Math.max(box.getBoundingClientRect().top, 0);
+  const seen = focused ?? (isScrolled ? rows.find((row) => row.getBoundingClientRect().top >= from) : null);
+  const top = seen?.getBoundingClientRect().top;
+  return () => {
+    const now = seen && [...table.tBodies[0].rows].find((row) => linkOf(row) === linkOf(seen));
+    if (!now) return;
+    if (focused) now.querySelector("a").focus({ preventScroll: true });
+    for (const scrolled of [box, document.scrollingElement]) scrolled.scrollTop += now.getBoundingClientRect().top - top;
+  };
+}
+
 async function start() {
   const [data, { problems }] = await Promise.all([entryData(board, entry), fetchJson(`api/v1/boards/${board}.problems.json`)]);
+  let [sort, show] = [() => {}, () => {}];
   const draw = async () => {
-    const divide = against() === "eager" ? null : await factors(board);
+    const name = against();
+    const divide = await factors(board, name);
+    if (name !== against()) return draw(); // another was chosen meanwhile
+    const goBack = placeOfReader();
+    if (!table.tHead.querySelector("[data-type]")) table.tHead.replaceChildren(head());
     table.tBodies[0].replaceChildren(...data.rows.map((row) => line(over(row, divide?.[format.problemOf(row.key).id]), problems)));
+    sort();
+    show();
+    goBack();
   };
-  table.tHead.replaceChildren(head());
-  const held = onAgainst(async () => { await draw(); sort(); show(); });
-  if (held) await draw();
-  else table.tBodies[0].replaceChildren(...data.rows.map((row) => line(row, problems)));
-  const sort = sortable(table);
-  const show = filtered(table);
+  onAgainst(draw);
+  await draw();
+  sort = sortable(table);
+  show = filtered(table);
   linkDots(data.rows, problems);
 }
 

@@ -29,9 +29,9 @@ export function filtered(table, told = () => {}) {
     state.write(Object.fromEntries(filters.map((field) => [NAMES[field.id], field.value])));
   };
   for (const field of filters) {
-    const wanted = state.read(NAMES[field.id]) || field.value; // chosen while the rows were fetched
+    const wanted = state.read(NAMES[field.id]);
     if (wanted && field.options && ![...field.options].some((option) => option.value === wanted)) field.append(el("option", {}, wanted));
-    field.value = wanted;
+    state.settle(field, NAMES[field.id]);
     field.addEventListener(field.id === "search" ? "input" : "change", field.id === "search" ? debounce(show) : show);
   }
   show();

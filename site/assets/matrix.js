@@ -24,7 +24,9 @@ async function add(id) {
   const entry = (await entries).find((item) => item.id === id || item.name.toLowerCase() === id.trim().toLowerCase());
   const data = entry && await entryData(controls.dataset.board, entry.id);
   const present = entry && table.tHead.querySelector(`[data-id="${CSS.escape(entry.id)}"]`);
-  if (!entry || present || added.length >= MOST) return note(entry, id);
+  if (!entry) return note(`No entry “${id}” on this board.`);
+  if (present) return note(`${entry.name} is there already.`);
+  if (added.length >= MOST) return note(`The table is full: ${MOST} entries were added.`);
   const rows = new Map();
   for (const row of data.rows) {
     const problem = format.problemOf(row.key).id;
@@ -38,8 +40,8 @@ async function add(id) {
   show();
 }
 
-function note(entry, id) {
-  byId("found").textContent = entry ? `${entry.name} is there already, or the table is full.` : `No entry “${id}” on this board.`;
+function note(words) {
+  byId("found").textContent = words;
 }
 
 function remove(id) {
@@ -59,18 +61,21 @@ function show() {
   state.write({ level, add: added.join(",") });
 }
 
+async function take() {
+  const name = byId("add").value;
+  byId("add").value = "";
+  if (name) await add(name);
+}
+
 async function start() {
   const wanted = state.read("add").split(",").filter(Boolean); // before show writes what is there now
-  byId("level").value = state.read("level");
+  state.settle(byId("level"), "level");
   byId("level").addEventListener("change", show);
-  byId("add").addEventListener("change", async (event) => {
-    if (!event.target.value) return;
-    await add(event.target.value);
-    byId("add").value = "";
-  });
+  byId("add").addEventListener("change", take);
   byId("entries").replaceChildren(...(await entries).map((entry) => el("option", { value: entry.id }, entry.name)));
   show();
   for (const id of wanted) await add(id);
+  await take(); // what was typed before the script came
 }
 
 if (controls) start();

@@ -10,4 +10,9 @@ const unfold = () => {
 openInPlace();
 unfold();
 addEventListener("hashchange", unfold);
+// What could not be fetched is said where the page says what it found; the console has the rest.
+addEventListener("unhandledrejection", (event) => {
+  const said = document.getElementById("found");
+  if (said) said.textContent = `Something did not arrive: ${event.reason?.message ?? event.reason}. Reload the page to try again.`;
+});
 for (const chart of document.querySelectorAll("svg.chart")) offerToSave(chart);

@@ -11,54 +11,73 @@ const viewer = byId("code");
 const [gpu, left, right, changed] = ["gpu", "a", "b", "changed"].map(byId);
 const problem = viewer.dataset.problem;
 const REFERENCE = "reference";
+const choices = [left, right, changed];
+const takers = ["copy", "save"].map(byId);
+const enable = (controls, isOn) => controls.forEach((control) => { control.disabled = !isOn; });
 let kernels = [];
-let turn = 0;
-let text = "";
+let loading = null; // the kernels of the board that is chosen
+let [loads, shows] = [0, 0];
+let drawn = null; // the file that is shown: its name and source
 
 const named = (entry) => kernels.find((kernel) => kernel.entry === entry);
 
 function option(kernel) {
-  const figure = format.fast(kernel) ? format.speedup(kernel.speedup) : format.words[kernel.status];
+  const figure = format.fast(kernel) ? `${format.speedup(kernel.speedup)} eager` : format.words[kernel.status];
   return el("option", { value: kernel.entry }, `${kernel.display_name} (${figure})`);
 }
 
 // What an address names and the board lacks is said; who chooses another GPU sees what is there.
 async function loadBoard({ isAddressed = false } = {}) {
-  kernels = gpu.value ? (await fetchJson(`api/v1/problems/${gpu.value}/${problem}.json`)).kernels : [];
+  const mine = ++loads;
+  shows += 1; // what is being drawn is of the board before
+  const board = gpu.value;
+  kernels = [];
+  enable([...choices, ...takers], false);
+  const found = board ? [...(await fetchJson(`api/v1/problems/${board}/${problem}.json`)).kernels] : [];
   const [a, b] = [state.read("a"), state.read("b")];
-  await takeMissing(a);
-  await takeSample(a, state.read("sample"));
+  await takeMissing(found, board, a);
+  await takeSample(found, board, a, state.read("sample"));
+  if (mine !== loads) return; // another board was chosen meanwhile
+  kernels = found;
+  enable(choices, true);
   left.replaceChildren(...kernels.map(option));
   right.replaceChildren(el("option", { value: "" }, "nothing: the file alone"), el("option", { value: REFERENCE }, "the PyTorch reference"), ...kernels.map(option));
   if (named(a)) left.value = a;
   else if (!isAddressed || !a) left.value = firstToShow();
   if (b === REFERENCE || named(b)) right.value = b;
-  if (!isAddressed || !a || named(a)) return show();
+  if (!isAddressed || !a || named(a)) {
+    await show();
+    return;
+  }
   left.selectedIndex = -1;
-  byId("facts").replaceChildren();
-  return complain(`“${a}” has no kernel for this problem on this board.`);
+  complain(`“${a}” has no kernel for this problem on this board.`);
+}
+
+function load(how) {
+  loading = loadBoard(how).catch((error) => complain(`The kernels cannot be shown: ${error.message}`));
+  return loading;
 }
 
 // The fastest that is no baseline, else the first.
 const firstToShow = () => (kernels.find((kernel) => kernel.kind !== "baseline" && format.fast(kernel)) ?? kernels[0])?.entry ?? "";
 
 // The list holds the fastest kernels of a large board; another's row is with its entry.
-async function takeMissing(entry) {
-  if (!entry || named(entry)) return;
-  const listed = (await fetchJson(`boards/${gpu.value}.table.json`)).entries.some((item) => item.id === entry);
-  const data = listed ? await entryData(gpu.value, entry) : null;
+async function takeMissing(found, board, entry) {
+  if (!entry || found.some((kernel) => kernel.entry === entry)) return;
+  const listed = (await fetchJson(`boards/${board}.table.json`)).entries.some((item) => item.id === entry);
+  const data = listed ? await entryData(board, entry) : null;
   const row = data?.rows.find((item) => format.problemOf(item.key).id === problem);
-  if (row) kernels.push({ ...row, entry, display_name: data.display_name });
+  if (row) found.push({ ...row, entry, display_name: data.display_name });
 }
 
 // An address may name another sample than the one that stands for the entry.
-async function takeSample(entry, sample) {
-  const at = kernels.findIndex((kernel) => kernel.entry === entry);
+async function takeSample(found, board, entry, sample) {
+  const at = found.findIndex((kernel) => kernel.entry === entry);
   if (!sample || at < 0) return;
-  const key = kernels[at].key.replace(/sample_\d+$/, `sample_${sample}`);
-  const row = (await entryData(gpu.value, entry)).rows.find((item) => item.key === key);
-  const { display_name: name } = kernels[at];
-  if (row) kernels[at] = { ...row, entry, sample, display_name: `${name}, sample ${sample}` };
+  const key = found[at].key.replace(/sample_\d+$/, `sample_${sample}`);
+  const row = (await entryData(board, entry)).rows.find((item) => item.key === key);
+  const { display_name: name } = found[at];
+  if (row) found[at] = { ...row, entry, sample, display_name: `${name}, sample ${sample}` };
 }
 
 async function source(name) {
@@ -69,7 +88,8 @@ async function source(name) {
 }
 
 async function show() {
-  const mine = ++turn;
+  const mine = ++shows;
+  enable(takers, false);
   if (!left.value) {
     byId("shown").replaceChildren(el("p", { class: "empty" }, "No kernel to show yet."));
     byId("facts").replaceChildren();
@@ -80,14 +100,15 @@ async function show() {
   try {
     const [a, b] = await Promise.all([source(left.value), right.value ? source(right.value) : null]);
     const facts = await evidence(named(left.value), a.source);
-    if (mine !== turn) return; // a later choice overtook this one
-    text = a.source;
+    if (mine !== shows) return; // a later choice overtook this one
+    drawn = { name: `${left.value}-${problem}.py`, source: a.source };
+    enable(takers, true);
     byId("facts").replaceChildren(...facts);
     byId("shown").replaceChildren(b ? drawDiff(b, a, { all: !changed.checked }) : drawCode(a));
     chosenRow();
     atLine();
   } catch (error) {
-    complain(`The code cannot be shown: ${error.message}`);
+    if (mine === shows) complain(`The code cannot be shown: ${error.message}`);
   }
 }
 
@@ -97,6 +118,7 @@ function atLine() {
 }
 
 function complain(message) {
+  byId("facts").replaceChildren();
   byId("shown").replaceChildren(el("p", { class: "notice" }, message));
 }
 
@@ -104,7 +126,7 @@ async function evidence(kernel, code) {
   const line = el("p", {}, el("span", { class: `status ${kernel.status}` }, format.words[kernel.status]));
   const facts = [];
   if (kernel.speedup) {
-    facts.push(["Speedup", `${format.speedup(kernel.speedup)} (95 %: ${format.interval(kernel.speedup_ci95)})`], ["Time", `${format.ms(kernel.runtime_ms)} against ${format.ms(kernel.reference_ms)}`]);
+    facts.push(["Speedup over eager PyTorch", `${format.speedup(kernel.speedup)} (95 %: ${format.interval(kernel.speedup_ci95)})`], ["Time", `${format.ms(kernel.runtime_ms)} against ${format.ms(kernel.reference_ms)}`]);
     if (kernel.light_share) facts.push(["Light speed", `${format.percent(kernel.light_share)}${kernel.light_share_ci95 ? ` (${kernel.light_share_ci95.map(format.percent).join(" to ")})` : ""}`]);
   }
   if (kernel.language) facts.push(["Written in", kernel.language]);
@@ -160,8 +182,10 @@ function chosenRow() {
 async function showCode(board, entry) {
   if (gpu.value !== board) {
     gpu.value = board;
-    await loadBoard();
+    load();
   }
+  await loading;
+  if (gpu.value !== board || !named(entry)) return; // another was chosen meanwhile, or nothing came
   left.value = entry;
   await show();
   viewer.scrollIntoView();
@@ -181,10 +205,12 @@ function kernelRow(board, kernel, at) {
 
 // Every table's speedups against what was chosen; of a board without that reference nothing changes.
 async function hold() {
+  const name = against();
   for (const table of document.querySelectorAll("table.kernels")) {
     const board = table.dataset.kernels;
-    const factor = (await factors(board))?.[problem] ?? 1;
+    const factor = (await factors(board, name))?.[problem] ?? 1;
     const data = (await fetchJson(`api/v1/problems/${board}/${problem}.json`)).kernels;
+    if (name !== against()) return; // a later choice overtook this one
     for (const row of table.tBodies[0].rows) {
       const item = over(data.find((kernel) => kernel.entry === row.dataset.entry), factor);
       if (!item) continue;
@@ -213,23 +239,22 @@ function tables() {
 
 function takeAway() {
   byId("copy").addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text).then(() => { byId("said").textContent = "Copied."; }, () => { byId("said").textContent = "This browser does not let a page copy."; });
+    await navigator.clipboard.writeText(drawn.source).then(() => { byId("said").textContent = "Copied."; }, () => { byId("said").textContent = "This browser does not let a page copy."; });
   });
   byId("save").addEventListener("click", () => {
-    const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/x-python" })), download: `${left.value}-${problem}.py` });
+    const link = el("a", { href: URL.createObjectURL(new Blob([drawn.source], { type: "text/x-python" })), download: drawn.name });
     link.click();
     URL.revokeObjectURL(link.href);
   });
 }
 
 if (gpu.value || gpu.options?.length) {
-  const wanted = state.read("board");
-  if (wanted && gpu.options && [...gpu.options].some((item) => item.value === wanted)) gpu.value = wanted;
+  if (gpu.options) state.settle(gpu, "board");
   tables();
   takeAway();
-  if (onAgainst(hold)) hold();
-  gpu.addEventListener("change", () => loadBoard());
+  onAgainst(hold);
+  if (against() !== "eager") hold();
+  gpu.addEventListener("change", () => load());
   for (const field of [left, right, changed]) field.addEventListener("change", show);
-  loadBoard({ isAddressed: true }).catch((error) => complain(`The kernels cannot be shown: ${error.message}`))
-    .then(() => { if (location.hash === "#code") viewer.scrollIntoView(); });
+  load({ isAddressed: true });
 }

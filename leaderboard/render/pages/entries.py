@@ -30,6 +30,8 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
     """Write an entry's page, its JSON and its recorded result."""
     standing = line.standing
     kernels = view.by_entry[standing.entry]
+    scored = [kernel for kernel in kernels if is_scored(kernel.key, view.board.unranked_problems)]
+    failed, failed_of_scored = (sum(not kernel.is_correct for kernel in some) for some in (kernels, scored))
     site.page(
         line.page,
         "entry.html",
@@ -37,8 +39,10 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         line=line,
         standing=standing,
         rows=kernel_rows(kernels, root=places.up(line.page), board=view.name),
-        failures=failures(kernels),
-        waiting=waiting(view, standing.overall, kernels),
+        failures=failures(scored),
+        beside=failed - failed_of_scored,
+        statuses=failures(kernels),
+        waiting=max(standing.overall.submitted - len(scored), 0),
         missing=missing(standing.overall),
         bars=charts.histogram([kernel.speedup for kernel in kernels if kernel.speedup and kernel.is_correct]),
         bar_ticks=charts.histogram_ticks(),
@@ -93,12 +97,6 @@ def failures(kernels: Sequence[KernelLine]) -> list[tuple[str, str, int]]:
     """Count kernels that are not correct: (status, its words, how many), most frequent first."""
     counted = Counter(kernel.status for kernel in kernels if not kernel.is_correct)
     return [(status.value, STATUS_WORDS[status], number) for status, number in counted.most_common()]
-
-
-def waiting(view: BoardView, scores: Scores, kernels: Sequence[KernelLine]) -> int:
-    """Count the submitted kernels that count for the rank, first samples alone, that have no row yet."""
-    judged = sum(is_scored(kernel.key, view.board.unranked_problems) for kernel in kernels)
-    return max(scores.submitted - judged, 0)
 
 
 def missing(scores: Scores) -> int:

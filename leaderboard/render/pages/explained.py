@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -75,13 +75,21 @@ def judged_again(site: Site) -> list[Again]:
     return sorted(found, key=lambda item: item.now.finished_at, reverse=True)
 
 
+def unranked(views: Sequence[BoardView]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
+    """Give the problems that do not rank, with the reason, by the boards that leave them out.
+
+    Those that no board ranks come first, and name none.
+    """
+    found: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for problem in dict.fromkeys(name for view in views for name in view.board.unranked_problems):
+        there = [view for view in views if problem in view.board.unranked_problems]
+        titles = tuple(view.title for view in there) if len(there) < len(views) else ()
+        found[titles][problem] = there[0].board.unranked_problems[problem]
+    return sorted(found.items())
+
+
 def write_pages(site: Site) -> None:
     """Write the pages that hold no results of their own."""
-    unranked = {
-        problem: view.board.unranked_problems[problem]
-        for view in site.boards
-        for problem in view.board.unranked_problems
-    }
     rejected = [
         (view, view.names[line.entry], line)
         for view in site.boards
@@ -96,7 +104,7 @@ def write_pages(site: Site) -> None:
         "trust.html",
         certified=site.data.certified,
         problems=site.problems,
-        unranked=unranked,
+        unranked=unranked(site.boards),
         rejected=rejected[:100],
         rejections=len(rejected),
         notices=site.data.notices,

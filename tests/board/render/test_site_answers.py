@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ import sitehouse
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
-from leaderboard.doctor import BROWSERS
 from leaderboard.render.parts import charts, numbers
 
 pytestmark = pytest.mark.browser
@@ -59,15 +57,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def site(folder: Path) -> Iterator[str]:
     with sitehouse.served(folder) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = next(found for name in BROWSERS if (found := shutil.which(name)))
-    with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=path, args=sitehouse.CHROMIUM_FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -332,3 +321,62 @@ def test_baselines_solve_no_problem_in_the_list_of_problems(folder: Path) -> Non
         level: open_of[level] for level in totals
     }
     assert open_of[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("address", "cells"),
+    [
+        ("problems/1_91.html", f"table.kernels[data-kernels={BOARD}] td:nth-child(4)"),
+        (f"entries/{BOARD}/{BEST}.html", "#table tbody td:nth-child(3)"),
+    ],
+)
+def test_figures_are_against_what_is_chosen_last(page: Any, site: str, address: str, cells: str) -> None:
+    figures = f"Array.from(document.querySelectorAll({cells!r}), (cell) => cell.textContent).join()"
+    page.goto(site + address, wait_until="networkidle")
+    before = page.evaluate(figures)
+    let_go = sitehouse.held(page, "**/api/v1/boards/*.references.json")
+    page.locator("#against label", has_text="best of PyTorch").click()
+    page.locator("#against label", has_text="eager").click()
+    let_go()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(figures) == before
+    page.locator("#against label", has_text="best of PyTorch").click()
+    sitehouse.until(page, f"{figures} !== {json.dumps(before)}")
+
+
+def test_links_of_a_board_lead_to_problems_with_its_figures(page: Any, site: str) -> None:
+    page.goto(f"{site}boards/H200.html")
+    page.get_by_role("link", name="70 are unsolved").click()
+    page.wait_for_selector("#found:has-text('70 of')")
+    assert "H200" in page.inner_text(".lead")
+
+
+def test_a_problem_says_on_which_boards_it_does_not_rank(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_89.html")
+    assert page.inner_text(".notice").startswith("Not ranked on H100 bf16.")
+    assert page.get_by_text("Certified in fp32: every trivial answer").count() == 1
+    page.goto(f"{site}problems/2_11.html")
+    assert page.inner_text(".notice").startswith("Not ranked. It cannot be judged:")
+
+
+def test_trust_counts_what_does_not_rank_board_by_board(page: Any, site: str, folder: Path) -> None:
+    left_out = {
+        board: set(json.loads((folder / f"api/v1/boards/{board}.json").read_text())["unranked_problems"])
+        for board in ("H100", "H200", "H100-bf16")
+    }
+    everywhere, in_bf16 = set.intersection(*left_out.values()), left_out["H100-bf16"] - left_out["H100"]
+    page.goto(f"{site}trust.html")
+    said = page.inner_text("main")
+    assert f"For these {len(everywhere)} problems" in said
+    assert f"On H100 bf16 for these {len(in_bf16)} more problems" in said
+    assert f"{250 - len(everywhere)} problems are certified in fp32" in said
+    assert not re.search(r"\]\(|\.md\b", page.locator("#open ~ dl").inner_text())
+
+
+def test_what_failed_adds_up_to_what_is_not_solved(page: Any, site: str, folder: Path) -> None:
+    for board in ("H100", "H100-bf16"):
+        for entry in json.loads((folder / f"api/v1/boards/{board}.json").read_text())["standings"]:
+            page.goto(f"{site}entries/{board}/{entry['entry']}.html")
+            causes = page.locator("#failed + .causes li:has(.status) .n").all_text_contents()
+            overall = entry["overall"]
+            assert sum(map(int, causes)) == overall["problems"] - overall["correct"], entry["entry"]

@@ -6,10 +6,8 @@ import gzip
 import io
 import json
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,45 +15,12 @@ from xml.etree import ElementTree
 import pytest
 import sitehouse
 
-from leaderboard.doctor import BROWSERS
 from leaderboard.render.parts import numbers
 
 pytestmark = pytest.mark.browser
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
 
 PHONE = {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    with sitehouse.served(sitehouse.site()) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = next(found for name in BROWSERS if (found := shutil.which(name)))
-    with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=path, args=sitehouse.CHROMIUM_FLAGS)
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A page whose every complaint fails the test: errors, blocked loads, violations of the policy, dialogs."""
-    context = browser.new_context(viewport={"width": 1360, "height": 900})
-    opened = context.new_page()
-    complaints: list[str] = []
-    opened.on(
-        "console",
-        lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None,
-    )
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.on("dialog", lambda dialog: (complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
-    yield opened
-    context.close()
-    assert [] == complaints
 
 
 GOOD_SUBMISSION = json.dumps(
@@ -71,32 +36,7 @@ def entry_data(board: str, entry: str) -> dict[str, Any]:
 
 def board(page: Any, site: str, query: str = "") -> None:
     page.goto(f"{site}boards/H200.html{query}")
-    page.wait_for_selector("#search", state="visible")
-
-
-def until(page: Any, expression: str) -> None:
-    """Wait for an expression to hold; playwright's own waiting evaluates strings, which the pages' policy forbids."""
-    for _ in range(200):
-        if page.evaluate(expression):
-            return
-        page.wait_for_timeout(50)
-    pytest.fail(f"never came true: {expression}")
-
-
-def held(page: Any, address: str) -> Callable[[], None]:
-    """Hold back the answer to what the page asks for there; gives what lets it go, once it was asked for."""
-    asked: list[Any] = []
-
-    def hold(route: Any) -> None:
-        asked.append(route)
-
-    def let_go() -> None:
-        while not asked:
-            page.wait_for_timeout(20)
-        asked[0].continue_()
-
-    page.route(address, hold)
-    return let_go
+    page.wait_for_selector("#standings thead button")
 
 
 def names(page: Any) -> list[str]:
@@ -154,7 +94,7 @@ def test_the_keyboard_sorts_both_ways(page: Any, site: str) -> None:
 def test_search_finds_by_name_and_says_how_many(page: Any, site: str) -> None:
     board(page, site)
     page.fill("#search", "pytorch as")
-    until(page, "document.querySelectorAll('#standings tbody tr').length === 1")
+    sitehouse.until(page, "document.querySelectorAll('#standings tbody tr').length === 1")
     assert ["PyTorch as it is"] == names(page)
     assert page.inner_text("#found") == "1 of 8 entries"
 
@@ -186,12 +126,12 @@ def test_entries_are_filtered_by_what_wrote_them(page: Any, site: str, field: st
     board(page, site)
     value = page.locator(f"#{field} option").nth(1).text_content()
     page.select_option(f"#{field}", value)
-    until(page, f"new URLSearchParams(location.search).get('{field}') === {json.dumps(value)}")
+    sitehouse.until(page, f"new URLSearchParams(location.search).get('{field}') === {json.dumps(value)}")
     rows = page.locator("#standings tbody tr")
     assert 0 < rows.count() < 8
     assert all(value in text for text in rows.locator("th").all_text_contents())
     page.reload()
-    page.wait_for_selector("#search", state="visible")
+    page.wait_for_selector("#standings thead button")
     assert value == page.input_value(f"#{field}")
 
 
@@ -200,11 +140,11 @@ def test_an_address_shows_what_was_chosen(page: Any, site: str) -> None:
     page.fill("#search", "a")
     page.locator("#levels label", has_text="2").click()
     page.get_by_role("button", name="fast@2").click()
-    until(page, "location.search.includes('q=a')")
+    sitehouse.until(page, "location.search.includes('q=a')")
     before, address = names(page), page.url
     page.goto("about:blank")
     page.goto(address)
-    page.wait_for_selector("#search", state="visible")
+    page.wait_for_selector("#standings thead button")
     assert before == names(page)
     assert page.input_value("#search") == "a"
     assert page.locator("#levels input:checked").get_attribute("value") == "l2"
@@ -229,7 +169,7 @@ def test_the_curve_reads_what_the_records_say_at_every_p(page: Any, site: str) -
     slider.focus()
     for _ in range(40):
         page.keyboard.press("ArrowRight")
-    until(page, "location.search.includes('p=')")
+    sitehouse.until(page, "location.search.includes('p=')")
     p = float(page.inner_text("#p-value"))
     assert p > 1
     data = json.loads((sitehouse.site() / "api/v1/boards/H200.json").read_text())
@@ -240,7 +180,9 @@ def test_the_curve_reads_what_the_records_say_at_every_p(page: Any, site: str) -
         for row in rows
         if not row["key"].startswith("level_4")
     )
-    until(page, f"document.querySelector('#curve .keys small').textContent.startsWith('{fast} of 250')")
+    sitehouse.until(
+        page, f"document.querySelector('#curve .keys small').textContent.startsWith('{fast} of 250')"
+    )
 
 
 def test_the_curve_counts_at_the_very_speedup_that_it_shows(page: Any, site: str) -> None:
@@ -257,7 +199,7 @@ def test_chosen_entries_are_drawn_and_lead_to_their_comparison(page: Any, site: 
     boxes = page.locator("#standings .pick input")
     boxes.nth(1).check()
     boxes.nth(4).check()
-    until(page, "document.querySelectorAll('#curve .lines path').length === 2")
+    sitehouse.until(page, "document.querySelectorAll('#curve .lines path').length === 2")
     chosen = names(page)
     page.get_by_role("link", name="Compare the first two").click()
     page.wait_for_selector("#pairs")
@@ -266,13 +208,13 @@ def test_chosen_entries_are_drawn_and_lead_to_their_comparison(page: Any, site: 
 
 
 def test_a_choice_taken_back_is_not_drawn_when_its_data_come_late(page: Any, site: str) -> None:
-    let_go = held(page, "**/api/v1/entries/H200/hostile.json.gz")
+    let_go = sitehouse.held(page, "**/api/v1/entries/H200/hostile.json.gz")
     board(page, site)
     page.locator("tr[data-id=torch-eager] .pick input").check()
     box = page.locator("tr[data-id=hostile] .pick input")
     box.check()
     box.uncheck()
-    until(page, "document.querySelectorAll('#curve .lines path').length === 1")
+    sitehouse.until(page, "document.querySelectorAll('#curve .lines path').length === 1")
     let_go()
     page.evaluate("import('../assets/data.js').then(({ entryData }) => entryData('H200', 'hostile'))")
     assert page.inner_text("#picked").startswith("1 chosen")
@@ -306,9 +248,9 @@ def test_a_comparison_can_be_filtered_and_swapped(page: Any, site: str) -> None:
     compare(page, site)
     wins = page.locator(".score strong").nth(0).inner_text()
     page.select_option("#outcome", "a")
-    until(page, f"document.querySelectorAll('#pairs tbody tr').length === {wins}")
+    sitehouse.until(page, f"document.querySelectorAll('#pairs tbody tr').length === {wins}")
     page.get_by_role("button", name="Swap").click()
-    until(page, f"document.querySelectorAll('.score strong')[1].textContent === '{wins}'")
+    sitehouse.until(page, f"document.querySelectorAll('.score strong')[1].textContent === '{wins}'")
 
 
 def test_a_board_or_entry_that_is_not_there_is_named(page: Any, site: str) -> None:
@@ -324,20 +266,20 @@ def test_a_board_or_entry_that_is_not_there_is_named(page: Any, site: str) -> No
 
 def test_the_matrix_adds_what_its_address_names(page: Any, site: str) -> None:
     page.goto(f"{site}matrix/H200.html?add=hostile")
-    until(page, "document.querySelector('#found').textContent.includes('there already')")
+    sitehouse.until(page, "document.querySelector('#found').textContent.includes('there already')")
 
 
 def test_a_column_asked_for_before_the_list_of_entries_came_is_added_once_it_did(
     page: Any, site: str
 ) -> None:
-    let_go = held(page, "**/boards/H200.table.json")
+    let_go = sitehouse.held(page, "**/boards/H200.table.json")
     page.goto(f"{site}matrix/H200.html")
     page.evaluate("document.querySelector('#matrix').tHead.querySelector('[data-id=hostile]').remove()")
     for _ in range(2):
         page.fill("#add", "hostile")
         page.press("#add", "Tab")
     let_go()
-    until(page, "document.querySelector('#matrix [data-added=hostile]')")
+    sitehouse.until(page, "document.querySelector('#matrix [data-added=hostile]')")
     assert page.locator("#matrix th[data-added=hostile]").count() == 1
 
 
@@ -373,23 +315,23 @@ def test_a_file_that_is_refused_leaves_nothing_to_check(page: Any, site: str) ->
 
 def test_the_matrix_shows_the_level_that_the_address_names(page: Any, site: str) -> None:
     page.goto(f"{site}matrix/H200.html?level=2")
-    until(page, "document.querySelector('#found').textContent.includes('3 problems')")
+    sitehouse.until(page, "document.querySelector('#found').textContent.includes('3 problems')")
     assert page.locator("#matrix tbody tr:visible").count() == 3
 
 
 def test_a_filter_set_before_the_rows_came_holds_once_they_did(page: Any, site: str) -> None:
-    let_go = held(page, "**/api/v1/entries/H200/hostile.json.gz")
+    let_go = sitehouse.held(page, "**/api/v1/entries/H200/hostile.json.gz")
     page.goto(f"{site}entries/H200/hostile.html")
     page.select_option("#level", "2")
     let_go()
-    until(page, "document.querySelector('#found').textContent.startsWith('3 of')")
+    sitehouse.until(page, "document.querySelector('#found').textContent.startsWith('3 of')")
     assert page.locator("#table tbody tr:visible").count() == 3
     assert "level=2" in page.url
 
 
 def test_a_column_that_is_added_looks_like_those_of_the_page(page: Any, site: str) -> None:
     page.goto(f"{site}matrix/H200.html")
-    until(page, "document.querySelector('#found').textContent.includes('entries')")
+    sitehouse.until(page, "document.querySelector('#found').textContent.includes('entries')")
     of_the_page = page.evaluate("""() => {
         const table = document.querySelector('#matrix'), heads = [...table.tHead.rows[0].cells];
         const at = heads.findIndex((head) => head.dataset.id === 'hostile');
@@ -400,7 +342,7 @@ def test_a_column_that_is_added_looks_like_those_of_the_page(page: Any, site: st
     }""")
     page.fill("#add", "hostile")
     page.press("#add", "Tab")
-    until(page, "document.querySelector('#matrix [data-added=hostile]')")
+    sitehouse.until(page, "document.querySelector('#matrix [data-added=hostile]')")
     added = page.evaluate("""() => [...document.querySelectorAll('#matrix td[data-added=hostile]')]
         .map((cell) => [cell.className, cell.textContent])""")
     assert of_the_page[1:] == added
@@ -435,7 +377,9 @@ def test_two_kernels_are_compared_and_the_address_keeps_them(page: Any, site: st
     values = page.eval_on_selector_all("#a option", "nodes => nodes.map((node) => node.value)")
     page.select_option("#a", values[1])
     page.select_option("#b", values[2])
-    until(page, "document.querySelector('.diff thead')?.textContent.includes('reference') === false")
+    sitehouse.until(
+        page, "document.querySelector('.diff thead')?.textContent.includes('reference') === false"
+    )
     address, shown = page.url, page.inner_text(".diff")
     page.goto("about:blank")
     page.goto(address)
@@ -496,12 +440,12 @@ def test_an_entry_page_leads_to_the_sample_it_lists(page: Any, site: str) -> Non
 
 
 def test_links_to_kernels_are_the_same_before_the_script_put_its_rows_in_place(page: Any, site: str) -> None:
-    let_go = held(page, "**/api/v1/entries/H200/torch-eager.json.gz")
+    let_go = sitehouse.held(page, "**/api/v1/entries/H200/torch-eager.json.gz")
     links = "Array.from(document.querySelectorAll('#table tbody a'), (link) => link.getAttribute('href'))"
     page.goto(f"{site}entries/H200/torch-eager.html")
     first = page.evaluate(links)
     let_go()
-    until(page, "document.querySelector('#table tr[data-level]')")
+    sitehouse.until(page, "document.querySelector('#table tr[data-level]')")
     assert page.evaluate(links) == first
     assert "../../problems/1_1.html?board=H200&a=torch-eager&sample=1#code" in first
 
@@ -510,10 +454,10 @@ def test_an_address_names_a_sample_only_while_that_sample_is_shown(page: Any, si
     page.goto(f"{site}problems/1_1.html?board=H200&a=torch-eager&sample=1&b=reference")
     page.wait_for_selector(".diff")
     page.select_option("#a", "hostile")
-    page.wait_for_function("location.search.includes('a=hostile')")
+    sitehouse.until(page, "location.search.includes('a=hostile')")
     assert "sample" not in page.evaluate("location.search")
     page.select_option("#a", "torch-eager")
-    page.wait_for_function("location.search.includes('sample=1')")
+    sitehouse.until(page, "location.search.includes('sample=1')")
     page.wait_for_selector(".diff thead:has-text('sample 1')")
 
 
@@ -546,14 +490,13 @@ def test_hostile_code_log_and_evidence_are_shown_as_text(page: Any, site: str) -
 
 
 def test_hostile_names_stay_text_wherever_scripts_write_them(page: Any, site: str) -> None:
-    for address in (
-        "boards/H200.html?q=script",
-        "compare.html?board=H200&a=hostile&b=torch-eager",
-        "matrix/H200.html",
+    for address, drawn in (
+        ("boards/H200.html?q=script", "#standings thead button"),
+        ("compare.html?board=H200&a=hostile&b=torch-eager", "#pairs"),
+        ("matrix/H200.html", "#entries option"),
     ):
         page.goto(site + address)
-        until(page, "document.querySelector('#found').textContent !== ''")
-        page.wait_for_timeout(100)
+        page.wait_for_selector(drawn, state="attached")
         assert (
             page.evaluate(
                 "document.querySelectorAll('main script, main img, main iframe, main svg[onload]').length"

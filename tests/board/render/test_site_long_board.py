@@ -11,7 +11,6 @@ import pytest
 import sitehouse
 from kernel_evaluator.records.places import PROBLEM_SET
 
-from leaderboard.doctor import BROWSERS
 from leaderboard.render import build_site
 
 pytestmark = pytest.mark.browser
@@ -32,15 +31,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     build_site(sitehouse.read(root), root / "site")
     with sitehouse.served(root / "site") as address:
         yield f"{address}boards/H200.html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = next(found for name in BROWSERS if (found := shutil.which(name)))
-    with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=path, args=sitehouse.CHROMIUM_FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture

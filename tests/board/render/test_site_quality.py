@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sitehouse
-
-from leaderboard.doctor import BROWSERS
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 RULES = {
@@ -54,22 +51,6 @@ def tools() -> Path:
         if done.returncode:
             pytest.skip(f"npm ci failed in tests/tools: {done.stderr.strip().splitlines()[-1:]}")
     return TOOLS / "node_modules"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
-    path = next(found for name in BROWSERS if (found := shutil.which(name)))
-    with sync_api.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=path, args=sitehouse.CHROMIUM_FLAGS)
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    with sitehouse.served(sitehouse.site()) as address:
-        yield address
 
 
 class Visitor:
