@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import signal
@@ -13,6 +12,7 @@ from typing import Annotated
 import typer
 from kernel_evaluator.machine.extras import MissingExtraError
 
+from leaderboard.texts.faults import MACHINES
 from leaderboard.texts.say import say
 
 COMMAND_MODULES = (
@@ -82,7 +82,7 @@ def run() -> None:
     except MissingExtraError as error:
         status = _cannot(str(error))
     except OSError as error:
-        if error.errno not in _NOT_OURS:
+        if error.errno not in MACHINES:
             raise
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
@@ -92,7 +92,6 @@ def run() -> None:
     sys.exit(status)
 
 
-_NOT_OURS = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE, errno.EROFS}
 _signals: list[int] = []
 
 

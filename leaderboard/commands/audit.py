@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leaderboard.commands.evaluate import Device, selection_of
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -336,5 +337,5 @@ def _write(out: Path | None, findings: Sequence[Finding]) -> None:
 
 
 def _failed(error: Exception) -> typer.Exit:
-    say(f"error: {error}", err=True)
+    say(f"error: {words_for(error)}", err=True)
     return typer.Exit(2)

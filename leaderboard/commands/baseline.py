@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.commands.evaluate import Device, parse_indices, selection_of
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def import_command(
         device = device_of(*files)
         problems, unknown = import_timings(files[0], files[1], ProblemSet())
     except (OSError, StoreError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _failed(str(error)) from error
+        raise _failed(words_for(error)) from error
     if unknown:
         raise _failed(f"the problem set lacks {len(unknown)} of the names, first {unknown[0]}")
     model = gpu or gpu_model(device)
@@ -91,7 +92,7 @@ def from_result_command(
         results = [read_result(path) for path in (eager, compiled) if path is not None]
         baseline = baseline_of(eager=results[:1], compiled=results[1] if compiled else None)
     except (OSError, StoreError, ValueError) as error:
-        raise _failed(str(error)) from error
+        raise _failed(words_for(error)) from error
     _write(baseline, out)
 
 
@@ -142,7 +143,7 @@ def measure_command(
     try:
         baseline = run.measure(lambda row: say(f"{row.key} {row.status}"))
     except (EvaluationError, StoreError, ValueError) as error:
-        raise _failed(str(error)) from error
+        raise _failed(words_for(error)) from error
     _write(baseline, out)
 
 
@@ -159,7 +160,7 @@ def show_command(
     try:
         baseline = read_baseline(path)
     except (OSError, StoreError) as error:
-        raise _failed(str(error)) from error
+        raise _failed(words_for(error)) from error
     lines = [
         [
             name.replace("_", "/"),
@@ -182,7 +183,7 @@ def _write(baseline: BaselineFile, out: Path) -> None:
     try:
         lost = read_baseline(path).problems.keys() - baseline.problems.keys() if path.is_file() else ()
     except StoreError as error:
-        raise _failed(str(error)) from error
+        raise _failed(words_for(error)) from error
     if lost:
         raise _failed(
             f"{path} has times of {len(lost)} problems that these lack; name another file with --out"

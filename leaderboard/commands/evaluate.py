@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
             work_root=work,
         )
     except (EvaluationError, ValueError, OSError) as error:
-        say(f"error: {error}", err=True)
+        say(f"error: {words_for(error)}", err=True)
         raise typer.Exit(2) from error
     fine = [_evaluate_one(path, request) for path in paths]
     raise typer.Exit(0 if all(fine) else 1)
@@ -183,7 +184,7 @@ def _evaluate_one(path: Path, request: Request) -> bool:
         say("interrupted; what is finished is kept, and the same command continues", err=True)
         raise typer.Exit(130) from None
     except (submission.InvalidSubmissionError, EvaluationError, StoreError, OSError) as error:
-        say(f"error: {path}: {error}", err=True)
+        say(f"error: {words_for(error, path)}", err=True)
         return False
     return _report(outcome, path)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 
@@ -45,7 +46,7 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
         left_out = nameless(folders)
         recorded = generation_metadata(folders)
     except (PackError, OSError) as error:
-        say(f"error: {error}", err=True)
+        say(f"error: {words_for(error)}", err=True)
         raise typer.Exit(2) from error
     for path in left_out:
         say(f"warning: {path} is left out: its name is no kernel's", err=True)
@@ -104,7 +105,7 @@ def unpack_command(
         loaded = load(submission)
         written = unpack(loaded, runs, run_name or loaded.entry)
     except (InvalidSubmissionError, OSError) as error:
-        say(f"error: {error}", err=True)
+        say(f"error: {words_for(error)}", err=True)
         raise typer.Exit(2) from error
     for folder in written:
         say(str(folder))

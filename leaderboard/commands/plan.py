@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 
@@ -56,7 +57,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
             )
             plan = evaluation.plan(evaluation.previous())
         except (submission.InvalidSubmissionError, StoreError, ValueError, OSError) as error:
-            say(f"error: {path}: {error}", err=True)
+            say(f"error: {words_for(error, path)}", err=True)
             fine = False
             continue
         for job in plan.jobs:

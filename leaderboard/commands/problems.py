@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def list_command(*, root: Root = None, level: Levels = None, only: Only = "") ->
         whole = ProblemSet(root or PROBLEM_SET)
         chosen = _chosen(root, level, only)
     except (OSError, ValueError) as error:
-        raise _failed(str(error), 2) from error
+        raise _failed(words_for(error), 2) from error
     version = f"KernelBench {SET_VERSION}" if root is None else str(root)
     say(f"{version}: {len(list(whole))} problems, digest {whole.sha256()[:12]}", err=True)
     for problem in chosen:
@@ -71,7 +72,7 @@ def show_command(
         else:
             problem = problem_set.find(place)
     except OSError as error:
-        raise _failed(str(error)) from error
+        raise _failed(words_for(error)) from error
     except (KeyError, ValueError) as error:
         raise _failed(str(error.args[0])) from error
     say((problem.reduced(read_sizes()) if reduced else problem).sized_source, nl=False)
@@ -119,7 +120,7 @@ def check_command(  # noqa: PLR0913  # one option a choice
             if prove and against is None:
                 _keep_proven(problems, findings)
     except (OSError, ValueError) as error:
-        raise _failed(str(error), 2) from error
+        raise _failed(words_for(error), 2) from error
     raise typer.Exit(0 if fine else 1)
 
 
@@ -148,7 +149,7 @@ def roofline_command(
     try:
         problems = [problem for problem in _chosen(None, level, only) if problem.level < 4]
     except (OSError, ValueError) as error:
-        raise _failed(str(error), 2) from error
+        raise _failed(words_for(error), 2) from error
     counted = {}
     for problem in problems:
         item = counted[f"{problem.level}_{problem.problem_id}"] = count(problem)

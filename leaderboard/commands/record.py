@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def record_command(
         try:
             parts[path] = read_work_file(path)
         except (RefusedError, StoreError, OSError) as error:
-            say(f"error: {error}", err=True)
+            say(f"error: {words_for(error)}", err=True)
             refused = True
     for result, files in joined(parts, data):
         try:
@@ -64,7 +65,7 @@ def record_command(
             case = replace(case, evaluators=(*case.evaluators, *(evaluator or ())))
             recorded = record(case, *files, data=data, reason=reason)
         except (RefusedError, StoreError, InvalidSubmissionError, OSError) as error:
-            say(f"error: {error}", err=True)
+            say(f"error: {words_for(error)}", err=True)
             refused = True
         else:
             say(_describe(recorded))

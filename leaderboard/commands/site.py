@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 
@@ -51,7 +52,7 @@ def build(
         require_free(out)  # before anything is read, which takes long and is remembered beside it
         report = build_site(read_site(places, config), out)
     except (StoreError, OccupiedError, OSError) as error:
-        say(f"error: {error}", err=True)
+        say(f"error: {words_for(error)}", err=True)
         raise typer.Exit(1) from error
     say(
         f"{report.files} files, {report.size_bytes / 1e6:.1f} MB in {out} after {report.seconds:.1f} s: "

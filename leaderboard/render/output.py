@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,9 @@ class SiteFolder:
             self._folders.add(path.parent)
         if known is None:
             # First, so that an interrupted build leaves nothing unnoted; a torn line spoils no other.
-            with (self.root / _MARK).open("a", encoding="utf-8") as mark:
+            with _named(path), (self.root / _MARK).open("a", encoding="utf-8") as mark:
                 mark.write(f"\n{name}")
-        _replace(path, data)
+        replace_file(path, data)
         self.written += 1
 
     def write_json(self, name: str, value: Any) -> None:
@@ -141,7 +142,7 @@ def read_state(out: Path) -> dict[str, Any]:
 
 def write_state(out: Path, state: Mapping[str, Any]) -> None:
     """Note in the output folder what the next build may skip."""
-    _replace(out / _STATE, json.dumps(state, sort_keys=True).encode())
+    replace_file(out / _STATE, json.dumps(state, sort_keys=True).encode())
 
 
 def compressed(text: str | bytes) -> bytes:
@@ -157,14 +158,23 @@ def _as_json(value: Any) -> str:
     return json.dumps(visible_json(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Write beside and rename, so that no half file ever stands."""
     partial = path.with_name(f".{path.name}.partial")
+    with _named(path):
+        try:
+            partial.write_bytes(data)
+            partial.replace(path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
     try:
-        partial.write_bytes(data)
-        partial.replace(path)
+        yield
     except OSError as error:
-        partial.unlink(missing_ok=True)
         error.filename = str(path)  # a full disk names no file
         raise
 

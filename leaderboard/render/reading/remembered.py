@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leaderboard.render.output import replace_file
 from leaderboard.render.stamp import code_stamp, digest
 from leaderboard.stages.aggregate import Certificates
 from leaderboard.stages.known import Known
@@ -75,9 +76,7 @@ class Memory:
 
     def _write(self, path: Path, value: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
-        partial.replace(path)
+        replace_file(path, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
 
 def _read(path: Path) -> Any:

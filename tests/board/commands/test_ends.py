@@ -75,27 +75,55 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert 0 != process.wait()
 
 
-def test_a_file_that_finds_no_room_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("verb", "named"),
+    [
+        (["pack", "new.json", "runs/entry_level1", "--display-name", "x"], "new.json"),
+        (["unpack", "entry.json", "--runs", "new"], "new"),
+        (["site", "build", "--data", "none", "--submissions", "none", "--out", "new/site"], "new/site"),
+        (["record", "work.json", "--submissions", ".", "--data", "new"], "new/results"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_file_that_finds_no_room_is_named(tmp_path: Path, verb: list[str], named: str) -> None:
     entry = {"metadata": {"display_name": "x"}, "kernels": {"level_1_problem_19_sample_0": "#" * 4000}}
     (tmp_path / "entry.json").write_text(json.dumps(entry))
+    kernels = {"level_1_problem_19_sample_0": "x = "}
+    (tmp_path / "wrong.json").write_text(json.dumps({**entry, "kernels": kernels}))
+    room = 60_000 if "site" in verb else 1000  # a template's bytecode, in TMPDIR, needs more
     program = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))\n"
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "import sys; sys.argv = ['kbl', 'pack', 'new.json', 'runs', '--display-name', 'x']\n"
+        f"import sys; sys.argv = ['kbl', *{verb!r}]\n"
         "from leaderboard.cli import run; run()\n"
     )
-    subprocess.run([*KBL, "unpack", "entry.json"], cwd=tmp_path, check=True, capture_output=True)
+    before = [["unpack", "entry.json"]]
+    if "record" in verb:
+        before = [["evaluate", "wrong.json", "--device", "cpu", "--work", "w"]]
+    for command in before:
+        subprocess.run([*KBL, *command], cwd=tmp_path, check=True, capture_output=True)
+    for path in tmp_path.glob("w/*/wrong.json"):
+        path.rename(tmp_path / "work.json")
     done = subprocess.run(
-        [sys.executable, "-c", program.replace("'runs'", "'runs/entry_level1'")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
 
-    assert 2 == done.returncode
-    assert "new.json" in done.stderr and "Traceback" not in done.stderr
+    assert 2 == done.returncode, done.stderr
+    assert f"error: {named}" in done.stderr and "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not [path for path in tmp_path.rglob("*") if path.name.endswith((".partial", ".new"))]
     assert not (tmp_path / "new.json").exists()
+
+
+def test_a_folder_or_nothing_where_a_file_is_asked_for_is_said_in_plain_words(tmp_path: Path) -> None:
+    for verb in (["evaluate", "--device", "cpu"], ["plan"], ["record"], ["replay"], ["unpack"]):
+        rest = ["level_1_problem_19_sample_0", "--device", "cpu"] if verb == ["replay"] else []
+        for name, words in ((".", "it is a folder"), ("none.json", "there is no such file")):
+            done = subprocess.run(
+                [*KBL, *verb, name, *rest], cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert f"error: {name}: {words}" in done.stderr, (verb, done.stderr)
+            assert "Errno" not in done.stderr
 
 
 def test_on_a_terminal_each_verdict_stays_a_line_with_its_whole_reason(tmp_path: Path) -> None:
