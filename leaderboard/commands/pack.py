@@ -37,6 +37,8 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
 ) -> None:
     """Pack kernels into a submission file and check it. What the runs recorded of the model is taken along.
 
+    A file that is there is replaced by a valid one alone.
+
     Exit status: 0 written and valid, 1 written with mistakes to mend, 2 nothing written.
     """
     from leaderboard.runs.pack import PackError, find_kernels, generation_metadata, nameless
@@ -73,18 +75,24 @@ def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> in
     from leaderboard.runs.pack import pack, write
 
     packed = pack(kernels, metadata, output.name)
-    try:
-        write(output, packed)
-    except (OSError, UnicodeEncodeError) as error:  # the latter: an option that is no UTF-8
-        say(f"error: {output} cannot be written: {error}", err=True)
-        return 2
-    say(f"{packed.kernels} kernels written to {output}")
+    is_there = output.is_file()
+    if not (is_there and packed.mistakes):
+        try:
+            write(output, packed)
+        except (OSError, UnicodeEncodeError) as error:  # the latter: an option that is no UTF-8
+            say(f"error: {output} cannot be written: {error}", err=True)
+            return 2
+        replaced = ", in place of the file that was there" if is_there else ""
+        say(f"{packed.kernels} kernels written to {output}{replaced}")
     for level, count in packed.missing.items():
         say(f"warning: level {level} lacks {count} kernels; each counts as failed", err=True)
     for mistake in packed.mistakes:
         say(f"{output}:{mistake.line}: {mistake.rule}: {mistake.message}; {mistake.mend}", err=True)
     for each in packed.warnings:
         say(f"warning: {each.message}; {each.mend}", err=True)
+    if packed.mistakes and is_there:
+        say(f"error: {output} is left as it was: what would take its place has mistakes", err=True)
+        return 2
     return 1 if packed.mistakes else 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 def plan_command(  # noqa: PLR0913  # one option a choice
     paths: Annotated[list[Path], typer.Argument(help="Submission files.")],
     *,
-    gpu: Annotated[str, typer.Option(help="GPU model of the board; CPU for a machine without one.")] = "H100",
+    gpu: Annotated[str, typer.Option(help="The board, or its GPU model: H100, H100-bf16, CPU.")] = "H100",
     reduced: Annotated[bool, typer.Option("--reduced", help="Reduced sizes, as on a CPU.")] = False,
     problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
@@ -32,6 +32,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
 
     Exit status: 0 listed, 1 a file cannot be read or names a problem that the set lacks.
     """
+    from kernel_evaluator.machine.figures import gpus
     from kernel_evaluator.problems.jobs import Settings
     from kernel_evaluator.problems.problem_set import ProblemSet
     from kernel_evaluator.records.places import PROBLEM_SET
@@ -42,7 +43,8 @@ def plan_command(  # noqa: PLR0913  # one option a choice
     from leaderboard.stages.evaluate import Evaluation, load_problems
 
     fine = True
-    sizes: Literal["full", "reduced"] = "reduced" if reduced or gpu == "CPU" else "full"
+    model = gpu.removesuffix("-reduced")
+    sizes: Literal["full", "reduced"] = "reduced" if reduced or model == "CPU" or model != gpu else "full"
     for path in paths:
         try:
             loaded = submission.load(path)
@@ -50,7 +52,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
                 submission=loaded,
                 problems=load_problems(ProblemSet(problems or PROBLEM_SET), loaded.kernels, sizes),
                 settings=Settings(sizes=sizes, precision=loaded.precision),
-                gpu=gpu,
+                gpu=_model(model, loaded.precision),
                 selection=selection_of(level, only, sample),
                 recorded=data,
                 work_root=work,
@@ -66,5 +68,18 @@ def plan_command(  # noqa: PLR0913  # one option a choice
             say(f"warning: {message}", err=True)
         fine = fine and not plan.missing_problems
         again = f", {len(plan.unconfirmed)} of them to judge a second time" if plan.unconfirmed else ""
+        if evaluation.gpu not in ("CPU", *gpus()) and not plan.good:
+            known = ", ".join(("CPU", *gpus()))
+            say(f"warning: no GPU {evaluation.gpu} is known here, nor rows of it; known: {known}", err=True)
         say(f"{path}: {len(plan.jobs)} to judge on {evaluation.blank.board}, {plan.good} still good{again}")
     raise typer.Exit(0 if fine else 1)
+
+
+def _model(board: str, precision: str) -> str:
+    """Give the GPU model of a board, whose name may end with the submission's precision and no other."""
+    from kernel_evaluator.machine.figures import Precision
+
+    for name in get_args(Precision):
+        if board.endswith(f"-{name}") and name != precision:
+            raise ValueError(f"--gpu {board} is a board for {name}, and the submission is in {precision}")
+    return board.removesuffix(f"-{precision}")

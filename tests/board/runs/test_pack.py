@@ -75,6 +75,11 @@ def test_what_is_not_packed_is_named_and_a_good_file_is_not_replaced_by_nothing(
     none = kbl("pack", output, run.path, "--display-name", "Mine", "--sample", "7")
     assert (2, before) == (none.returncode, output.read_bytes())
     assert "no kernel of sample 7" in none.stderr
+    wrong = kbl("pack", output, run.path, "--display-name", "Mine", "--url", "ftp://x")
+    assert (2, before) == (wrong.returncode, output.read_bytes())
+    assert "is left as it was" in wrong.stderr and "ftp://x" in wrong.stderr
+    again = kbl("pack", output, run.path, "--display-name", "Ours")
+    assert (0, True) == (again.returncode, "in place of the file that was there" in again.stdout)
     folder = kbl("pack", tmp_path, run.path, "--display-name", "Mine")
     assert (2, True) == (folder.returncode, f"error: {tmp_path} cannot be written" in folder.stderr)
 

@@ -156,4 +156,7 @@ def test_the_command_takes_recorded_rows_of_the_board_for_done(tmp_path):
         left,
         summary.endswith("1 to judge on CPU-reduced, 1 still good"),
     )
+    assert listed("CPU").output == listed("CPU-reduced").output
     assert "2 to judge on H200, 0 still good" in listed("H200").output
+    assert "no GPU Z9 is known here" in listed("Z9").output and "no GPU" not in listed("H200").output
+    assert "--gpu H200-bf16 is a board for bf16, and the submission is in fp32" in listed("H200-bf16").output
