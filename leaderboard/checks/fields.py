@@ -22,7 +22,9 @@ SCHEMA_PATH = SCHEMAS / "submission.schema.json"
 
 _MAX_ERRORS = 1000
 _TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "a number"}
-_KEY_EXAMPLE = "write keys like level_1_problem_23_sample_0"
+_KEY_EXAMPLE = (
+    "write keys like level_1_problem_23_sample_0: levels 1 to 4, samples 0 to 99, no zeros in front"
+)
 
 
 def fields(document: Document) -> Iterator[Spot]:

@@ -111,8 +111,12 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     from leaderboard.show.progress import Reporter
     from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
 
+    if timing_method is not TimingMethod.CUDA_EVENT and profile is ProfileChoice.RANKED:
+        say(f"note: --timing-method {timing_method} decides nothing without --profile compat", err=True)
     reporter = Reporter()
     try:
+        if data.exists() and not data.is_dir():
+            raise ValueError(f"--data must be a folder, {data} is a file")
         indices = parse_indices(gpus)
         chosen = chosen_device(device.value, engine, indices)
         reduced = sizes is SizeChoice.REDUCED or (sizes is SizeChoice.AUTO and chosen == "cpu")
@@ -211,7 +215,8 @@ def _report(outcome: Outcome, submission: Path) -> bool:
     if waiting:
         say(f"error: {len(waiting)} kernels have no verdict ({waiting[0]}, …): run it again", err=True)
     elif outcome.result.profile == "ranked":
-        say(f"next: kbl record {outcome.path}")
+        apart = "" if submission.parent == Path("submissions") else f" --submission {submission}"
+        say(f"next: kbl record {outcome.path}{apart}")
     return not waiting and not outcome.plan.missing_problems
 
 

@@ -41,6 +41,8 @@ def standings_command(
     from leaderboard.show import tables
     from leaderboard.stages.boards import load_boards
 
+    if data.exists() and not data.is_dir():
+        raise _failed(f"--data must be a folder, {data} is a file")
     try:
         boards = load_boards(data, submissions)
     except (StoreError, InvalidSubmissionError) as error:

@@ -1,0 +1,53 @@
+"""What options say where they cannot mean what was asked, and what a verb names as the next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
+
+IN_PLACE = """
+import torch
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return x.clamp_(-1, 1)
+"""
+
+
+def entry(folder: Path, problem: int, source: str) -> Path:
+    kernels = {f"level_1_problem_{problem}_sample_0": source}
+    path = folder / "mine.json"
+    path.write_text(json.dumps({"metadata": {"display_name": "x"}, "kernels": kernels}))
+    return path
+
+
+@pytest.mark.parametrize("verb", ["standings", "evaluate"])
+def test_a_file_where_the_folder_of_results_is_asked_for_is_named(tmp_path: Path, verb: str) -> None:
+    path = entry(tmp_path, 19, "x = ")
+    options = [str(path), "--device", "cpu"] if verb == "evaluate" else []
+    done = CliRunner().invoke(app, [verb, *options, "--data", str(path)])
+    assert done.exit_code != 0
+    assert f"--data must be a folder, {path} is a file" in done.output
+
+
+def test_an_output_in_its_inputs_memory_is_explained_and_the_next_verb_works(tmp_path: Path) -> None:
+    path = entry(tmp_path, 32, IN_PLACE)
+    folders = ["--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
+    options = ["--device", "cpu", "--timing-method", "do_bench"]
+    judged = CliRunner().invoke(app, ["evaluate", str(path), *options, *folders])
+    assert "1/32 mismatch" in judged.output
+    assert "--timing-method do_bench decides nothing without --profile compat" in judged.output
+
+    work = tmp_path / "work/CPU-reduced/mine.json"
+    named = ["replay", str(work), "level_1_problem_32_sample_0", "--submission", str(path)]
+    shown = CliRunner().invoke(app, [*named, "--device", "cpu"])
+    assert "the output may lie in an input's memory" in shown.output
+
+    (following,) = (line for line in judged.output.splitlines() if line.startswith("next: kbl "))
+    recorded = CliRunner().invoke(app, [*following.split()[2:], "--data", str(tmp_path / "data")])
+    assert (0, True) == (recorded.exit_code, "recorded: " in recorded.output), recorded.output
