@@ -81,7 +81,7 @@ def test_what_failed_and_what_is_in_quarantine_is_shown_with_the_command_that_lo
 def test_killed_at_any_moment_the_same_command_keeps_what_was_finished_and_does_the_rest(tmp_path):
     write_submission(tmp_path)
     path = tmp_path / "build/evaluations/H200/mine.json"
-    env = {**os.environ, "FAKE_DELAY_S": "0.05"}
+    env = {**os.environ, "FAKE_DELAY_S": "0.2"}
     finished = 0
     for wait_s in (random.uniform(0.3, 1.0), random.uniform(0.3, 1.0)):
         process = subprocess.Popen(
