@@ -60,6 +60,15 @@ def kbl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
 
 
+def kbl_until_judged(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command; `evaluate` is to be repeated where the host was too busy for a verdict."""
+    for _ in range(5):
+        ended = kbl(folder, *arguments)
+        if arguments[0] != "evaluate" or ended.returncode != 1:
+            break
+    return ended
+
+
 def find_distribution(name: str) -> Distribution | None:
     return next(iter(distributions(name=name)), None)
 
@@ -78,13 +87,14 @@ def pack(folder: Path, backend: str) -> Path:
     return path
 
 
+@pytest.mark.timeout(900)
 def test_the_commands_of_the_page_end_as_it_says(tmp_path: Path) -> None:
     page = (ROOT / "docs/first-entry.md").read_text("utf-8").partition("Kernels for a GPU end")[0]
     commands = [shlex.split(line)[1:] for line in page.splitlines() if line.startswith("    .venv/bin/kbl ")]
     (tmp_path / "submissions").mkdir()
     (tmp_path / "examples").symlink_to(ROOT / "examples")
 
-    ended = [kbl(tmp_path, *arguments) for arguments in commands]
+    ended = [kbl_until_judged(tmp_path, *arguments) for arguments in commands]
 
     assert ["problems", "problems", "pack", "validate", "evaluate", "pack", "evaluate"] == [
         c[0] for c in commands
