@@ -215,8 +215,8 @@ def test_a_server_judges_there(full: Environment) -> None:
         "import time, pathlib, httpx\nfrom leaderboard.client import JudgeClient\n"
         f"url = 'http://127.0.0.1:{port}'\n"
         "for _ in range(300):\n"
-        "    try:\n        httpx.get(url + '/v1/health'); break\n"
-        "    except httpx.ConnectError: time.sleep(0.1)\n"
+        "    try:\n        httpx.get(url + '/v1/health', timeout=60); break\n"
+        "    except httpx.TransportError: time.sleep(0.1)\n"
         "with JudgeClient(url) as client:\n"
         "    print(client.judge(1, 23, pathlib.Path('wrong.py').read_text()).status)\n"
     )

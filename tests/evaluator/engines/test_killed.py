@@ -151,9 +151,9 @@ def test_a_server_that_is_killed_takes_all_it_started_along(folder: Path) -> Non
         while time.monotonic() < until:
             assert process.poll() is None, process.communicate()
             try:
-                answer = httpx.post(f"http://127.0.0.1:{port}/v1/judgements", json=body)
+                answer = httpx.post(f"http://127.0.0.1:{port}/v1/judgements", json=body, timeout=60)
                 break
-            except httpx.ConnectError:
+            except httpx.TransportError:
                 time.sleep(0.1)
         assert 202 == answer.status_code, answer.text
         family = family_once_a_candidate_runs(process)
