@@ -66,7 +66,7 @@ def test_a_device_is_held_until_its_last_holder_is_gone(tmp_path):
     with pytest.raises(DeviceHeldError, match=r"gpu is held by another process for 0\.3 s"):
         hold("gpu", 0.3, folder=tmp_path)
     hold("another", 0.3, folder=tmp_path)
-    threading.Timer(0.5, os.close, (first,)).start()
     started = time.monotonic()
+    threading.Timer(0.5, os.close, (first,)).start()
     hold("gpu", 20, folder=tmp_path)
     assert time.monotonic() - started > 0.3
