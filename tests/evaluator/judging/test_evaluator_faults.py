@@ -3,12 +3,13 @@
 All run in one evaluation, a right kernel after each. Forged frames, walls and signals have their own files.
 """
 
+import os
 from pathlib import Path
 
 import pytest
 from evaluating import RIGHT, command_lines, jobs_of, judge, kernel, own_processes
 
-LINGERING = "98765.25"
+LINGERING = f"98765.{os.getpid():07}"
 """How long the processes sleep that kernels leave behind: no other process of this machine has this number."""
 
 FORGED = "forged-by-a-kernel.json"
