@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -191,11 +192,12 @@ def test_a_judgement_cancelled_while_its_worker_starts_frees_the_device():
 
 def test_a_full_queue_says_so_and_the_client_waits_its_turn():
     with serving(batch_size=1, max_queued=1) as url, JudgeClient(url) as client:
-        running = client.submit(1, 1, f"# sleep 1\n{KERNEL}")
+        running = client.submit(1, 1, f"# sleep 600\n{KERNEL}")
         until(lambda: client.look(running.id).state == "running")
         client.submit(1, 1, KERNEL)
         refused = httpx.post(f"{url}/v1/judgements", json={"level": 1, "problem_id": 1, "source": KERNEL})
         assert (429, "5") == (refused.status_code, refused.headers["retry-after"])
+        threading.Timer(0.5, client.cancel, (running.id,)).start()
         assert client.judge(1, 1, KERNEL).is_correct
 
 
