@@ -1,4 +1,4 @@
-"""What every test shares: the browser switch, one thread for torch, and where the repository is."""
+"""What every test shares: the browser switch, one thread for torch, no deadlines, and where the repository is."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from kernel_evaluator.walls import sandbox
 
 from leaderboard.doctor import BROWSERS
@@ -20,6 +21,12 @@ from leaderboard.doctor import BROWSERS
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# How long an example takes says more of the machine than of what is tested.
+settings.register_profile(
+    "any machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 LONG_FILES = (
     "test_evaluator.py",

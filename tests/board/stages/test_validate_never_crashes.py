@@ -43,7 +43,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(raw)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(raw=st.binary(max_size=200) | mutated())
 @example(raw=FINE)
 def test_any_bytes_give_a_report_with_places_inside_the_file(raw: bytes) -> None:
@@ -53,7 +53,7 @@ def test_any_bytes_give_a_report_with_places_inside_the_file(raw: bytes) -> None
     assert all(1 <= mistake.line <= lines and mistake.message.isprintable() for mistake in report.mistakes)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(metadata=json_values, kernels=json_values | st.dictionaries(st.just(KEY), st.text(), max_size=1))
 def test_any_values_give_a_report(metadata: object, kernels: object) -> None:
     raw = json.dumps({"metadata": metadata, "kernels": kernels}).encode()
@@ -63,7 +63,7 @@ def test_any_values_give_a_report(metadata: object, kernels: object) -> None:
     assert not report.mistakes or report.mistakes[0].mend
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(raw=mutated())
 def test_what_loads_is_what_the_standard_module_reads(raw: bytes) -> None:
     try:
@@ -74,7 +74,7 @@ def test_what_loads_is_what_the_standard_module_reads(raw: bytes) -> None:
         assert json.loads(raw)["metadata"].items() >= submission.metadata.items()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(value=json_values, ascii_only=st.booleans())
 def test_the_walker_finds_every_value_where_it_stands(value: object, ascii_only: bool) -> None:
     text = json.dumps({"a/b~": value}, ensure_ascii=ascii_only, indent=1)
@@ -86,7 +86,7 @@ def test_the_walker_finds_every_value_where_it_stands(value: object, ascii_only:
     assert text.split("\n")[line - 1][column - 1 :] in text[start:]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(before=st.text(), after=st.text(), ascii_only=st.booleans())
 def test_a_character_is_found_behind_any_escapes(before: str, after: str, ascii_only: bool) -> None:
     text = json.dumps(f"{before}@{after}", ensure_ascii=ascii_only)

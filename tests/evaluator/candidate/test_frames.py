@@ -188,7 +188,7 @@ def test_the_end_of_the_other_side_is_told(pair):
         channel.ask(Op.CALL)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=400), st.booleans())
 def test_no_bytes_whatever_do_more_than_be_refused(noise, is_framed):
     ours, theirs = socket.socketpair()

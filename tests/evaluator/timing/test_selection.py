@@ -38,7 +38,7 @@ def test_who_is_fast_on_some_inputs_gains_nothing(name):
     assert gain.mean < WORTH
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8, derandomize=True)
 @given(
     weights=st.lists(st.floats(-1, 1), min_size=5, max_size=5),
     share=st.floats(0.02, 0.4),
