@@ -40,7 +40,7 @@ def settings():
     return cpu_settings(measure=False, trials=1)
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)
 def test_nodes_that_are_killed_cost_no_kernel_its_verdict(tmp_path, monkeypatch):
     monkeypatch.setenv("KERNELBENCH_CACHE", str(tmp_path))
     jobs, found, told = some_jobs(24), {}, []
