@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leaderboard.commands.numbers import finite
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def analyze_command(
     against: Annotated[
         list[str] | None, typer.Option(help="Times to compare with, NAME=FILE; may be repeated.")
     ] = None,
-    threshold: Annotated[list[float] | None, typer.Option(help="A p of fast_p; may be repeated.")] = None,
+    threshold: Annotated[
+        list[float] | None, typer.Option(help="A p of fast_p; may be repeated.", min=0.0, callback=finite)
+    ] = None,
     k: Annotated[list[int] | None, typer.Option(help="A k of pass@k; may be repeated.", min=1)] = None,
     categories: Annotated[bool, typer.Option(help="Break levels down by category.")] = True,
     output: _Output = Format.TABLE,

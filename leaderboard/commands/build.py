@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.commands.evaluate import selection_of
+from leaderboard.commands.numbers import LONGEST_S, finite
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def build_command(  # noqa: PLR0913  # one option a choice
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
     sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds a build may take.")] = 600.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds a build may take.", min=1.0, max=LONGEST_S, callback=finite)
+    ] = 600.0,
     logs: Annotated[bool, typer.Option(help="Print the compiler's words for what failed.")] = True,
 ) -> None:
     """Compile what needs compiling; what is in the cache already is not built again.

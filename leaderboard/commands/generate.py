@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.commands.numbers import LONGEST_S, finite
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def generate_command(  # noqa: PLR0913  # one option a choice
     custom_prompt: Annotated[str, typer.Option(help="A custom prompt of the prompts file.")] = "",
     prompts_file: Annotated[Path | None, typer.Option(help="A prompts file of your own (TOML).")] = None,
     hardware: Annotated[str, typer.Option(help="Tell the model about this device: H100, MI300X, …")] = "",
-    temperature: Annotated[float, typer.Option(help="Sampling temperature.")] = 0.0,
+    temperature: Annotated[float, typer.Option(help="Sampling temperature.", min=0.0, callback=finite)] = 0.0,
     max_tokens: Annotated[int, typer.Option(help="Longest answer; 0 leaves it to the server.")] = 0,
     parameter: Annotated[list[str] | None, typer.Option(help="More for the request: NAME=JSON.")] = None,
     price: Annotated[str, typer.Option(help="Dollars a million tokens, in and out: 3,15.")] = "",
@@ -46,10 +47,22 @@ def generate_command(  # noqa: PLR0913  # one option a choice
     regenerations: Annotated[int, typer.Option(help="Repeats after an unusable answer.", min=0)] = 3,
     check: Annotated[bool, typer.Option(help="Have the static checker look at answers.")] = True,
     workers: Annotated[int, typer.Option(help="Requests at a time.", min=1)] = 64,
-    interval: Annotated[float, typer.Option(help="Seconds between the starts of two samples.")] = 0.0,
-    timeout: Annotated[float, typer.Option(help="Seconds an answer may take.")] = 600.0,
+    interval: Annotated[
+        float,
+        typer.Option(
+            help="Seconds between the starts of two samples.", min=0.0, max=LONGEST_S, callback=finite
+        ),
+    ] = 0.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds an answer may take.", min=0.1, max=LONGEST_S, callback=finite)
+    ] = 600.0,
     attempts: Annotated[int, typer.Option(help="Attempts while the server fails.", min=1)] = 8,
-    first_wait: Annotated[float, typer.Option(help="Seconds before the second attempt; doubles.")] = 1.0,
+    first_wait: Annotated[
+        float,
+        typer.Option(
+            help="Seconds before the second attempt; doubles.", min=0.0, max=LONGEST_S, callback=finite
+        ),
+    ] = 1.0,
     log_prompts: Annotated[bool, typer.Option(help="Write each prompt beside its kernel.")] = False,
     retry_given_up: Annotated[bool, typer.Option(help="Draw samples again that gave no kernel.")] = False,
     runs: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),

@@ -10,6 +10,7 @@ import typer
 
 from leaderboard.commands.evaluate import Device as Choice
 from leaderboard.commands.evaluate import parse_indices
+from leaderboard.commands.numbers import LONGEST_S, finite
 from leaderboard.texts.say import say
 
 MEMORY = Path.home() / ".cache" / "kernel_evaluator" / "verdicts.sqlite"
@@ -33,11 +34,18 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
     max_queued: Annotated[int, typer.Option(help="Judgements that may wait; more get HTTP 429.")] = 1000,
     max_kept: Annotated[int, typer.Option(help="Finished judgements that can be looked up.")] = 10_000,
-    max_timeout: Annotated[float, typer.Option(help="Longest time a kernel may ask for, seconds.")] = 600.0,
+    max_timeout: Annotated[
+        float,
+        typer.Option(
+            help="Longest time a kernel may ask for, seconds.", min=1.0, max=LONGEST_S, callback=finite
+        ),
+    ] = 600.0,
     batch_size: Annotated[int, typer.Option(help="Judgements a device takes at once.", min=1, max=100)] = 8,
     keys: Annotated[Path | None, typer.Option(help="More keys, with limits for each (TOML).")] = None,
     memory: Annotated[Path, typer.Option(help="File of the verdicts that were reached before.")] = MEMORY,
-    memory_gb: Annotated[float, typer.Option(help="Its size at most; 0 switches it off.", min=0.0)] = 2.0,
+    memory_gb: Annotated[
+        float, typer.Option(help="Its size at most; 0 switches it off.", min=0.0, max=1e6, callback=finite)
+    ] = 2.0,
     own_problems: Annotated[
         bool, typer.Option("--own-problems", help="Take problems' sources: their code runs unconfined.")
     ] = False,

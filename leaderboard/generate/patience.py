@@ -9,6 +9,9 @@ from threading import Event
 
 from leaderboard.generate.models import Message, Model, ModelError, Reply, TransientError
 
+_MOST_DOUBLINGS = 100
+"""Far beyond the longest wait, and far below what a float cannot hold."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
@@ -24,7 +27,7 @@ class Patience:
 
     def wait_s(self, attempt: int, retry_after_s: float | None) -> float:
         """Give the pause before the attempt after this one (counted from 1); the server's own wish counts."""
-        backoff = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1))
+        backoff = min(self.longest_s, self.first_s * 2.0 ** min(attempt - 1, _MOST_DOUBLINGS))
         return max(backoff * random.uniform(0.5, 1.0), min(retry_after_s or 0.0, self.longest_wish_s))
 
 

@@ -6,6 +6,7 @@ The one place where names (of servers, backends, devices, problems) become objec
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,8 @@ class Request:
             if not separator:
                 raise ValueError(f"a parameter must look like NAME=JSON, got {text!r}")
             parameters[name] = _json_or_text(value)
+            _require_json(f"--parameter {name}", parameters[name])
+        _require_json("--temperature", self.temperature)
         return parameters
 
     def _model(self, parameters: Mapping[str, Any]) -> Model:
@@ -175,6 +178,8 @@ def parse_price(text: str) -> Price | None:
         return None
     try:
         prompt, completion = (float(part) for part in text.split(","))
+        if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
+            raise ValueError("a price is finite, and at least 0")
     except ValueError as error:
         raise ValueError(f"a price must look like 3,15 (dollars a million tokens), got {text!r}") from error
     return Price(prompt=prompt, completion=completion)
@@ -212,6 +217,17 @@ def describe(outcome: Outcome, path: Path) -> Iterable[str]:
     for key, reason in outcome.failed.items():
         if key not in outcome.given_up:
             yield f"failed: {key}: {reason}; run it again"
+
+
+def _require_json(option: str, value: Any) -> None:
+    """Raise ValueError for NaN and Infinity: Python reads them in JSON, and no server takes them."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(
+            f"{option} must be JSON, which has neither NaN nor Infinity, got {value!r}; "
+            "give a finite number, or a text in double quotes"
+        ) from error
 
 
 def _json_or_text(value: str) -> Any:

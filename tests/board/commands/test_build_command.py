@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from compiling import HEAD, TINY
 
 MODEL = "\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
@@ -48,3 +49,10 @@ def test_a_file_that_is_no_submission_stops_the_command(tmp_path: Path) -> None:
         assert ended.returncode == 2
         assert "error: " in ended.stderr
         assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "1e9"])
+def test_a_timeout_that_never_ends_or_never_begins_is_refused(tmp_path: Path, seconds: str) -> None:
+    ended = kbl_build(submission(tmp_path / "entry.json", "import torch"), "--timeout", seconds)
+    assert (2, True) == (ended.returncode, "--timeout" in ended.stderr), ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -399,6 +399,37 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
     assert done.stderr.startswith("error: backends must be one of cuda")
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--timeout", "inf"),
+        ("--timeout", "nan"),
+        ("--timeout", "-1"),
+        ("--timeout", "1e9"),
+        ("--first-wait", "nan"),
+        ("--interval", "nan"),
+        ("--interval", "inf"),
+        ("--temperature", "nan"),
+        ("--temperature", "inf"),
+        ("--parameter a", "NaN"),
+        ("--parameter a", '{"b": [1, 1e999]}'),
+        ("a price", "nan,1"),
+        ("a price", "1,-1"),
+    ],
+)
+def test_a_number_that_is_none_or_without_end_is_refused_by_its_option(tmp_path, option, value):
+    given = {"--parameter a": ["--parameter", f"a={value}"], "a price": ["--price", value]}
+    server = CannedModel(kernel_for)
+    with serving(server) as url:
+        done = generate(tmp_path, url, "--subset", "1", *given.get(option, [option, value]))
+    assert (2, []) == (done.returncode, server.requests), done.stderr
+    assert option in done.stderr and "Traceback" not in done.stderr
+
+
+def test_waits_stay_as_they_are_however_often_a_server_is_asked():
+    assert 0.0 == Patience(first_s=0.0).wait_s(10_000, None)
+
+
 def test_litellm_s_models_are_asked_and_its_errors_told_apart(monkeypatch):
     pytest.importorskip("litellm", reason="LiteLLM is not installed: pip install litellm")
     monkeypatch.setenv("OPENAI_API_KEY", "none")

@@ -214,6 +214,13 @@ def test_figures_come_as_a_table_as_csv_and_as_a_picture(tmp_path):
     assert "<svg" in picture.read_text()
 
 
+@pytest.mark.parametrize("threshold", ["nan", "inf", "-1"])
+def test_a_threshold_that_no_speedup_can_pass_or_miss_is_refused(tmp_path, threshold):
+    done = kbl("analyze", result_file(tmp_path / "mine.json"), "--threshold", "1", "--threshold", threshold)
+    assert (2, "") == (done.returncode, done.stdout), done.stderr
+    assert "--threshold" in done.stderr
+
+
 def test_a_file_that_holds_no_results_is_said_to(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(StoreError, match="evaluate the run first"):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import socket
 import subprocess
@@ -387,6 +388,14 @@ def test_the_api_is_described_for_machines():
     } == set(paths)
 
 
+def kbl_serve(*options):
+    """The command as users call it, with what ends it."""
+    command = [sys.executable, "-m", "leaderboard", "serve", "--device", "cpu", "--memory-gb", "0", *options]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "KBL_API_KEY": "k"}
+    )
+
+
 def test_the_server_is_not_open_to_the_world_without_a_key():
     done = subprocess.run(
         [sys.executable, "-m", "leaderboard", "serve", "--host", "0.0.0.0"],
@@ -396,6 +405,24 @@ def test_the_server_is_not_open_to_the_world_without_a_key():
         env={"PATH": "/usr/bin:/bin"},
     )
     assert (2, True) == (done.returncode, "KBL_API_KEY must be set" in done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--max-timeout", "nan"),
+        ("--max-timeout", "inf"),
+        ("--max-timeout", "0"),
+        ("--memory-gb", "nan"),
+        ("--memory-gb", "inf"),
+        ("--memory-gb", "1e300"),
+    ],
+)
+def test_a_bound_that_bounds_nothing_is_refused_by_its_option(option, value):
+    # On a host that no machine has, so that a server which takes the option ends too.
+    done = kbl_serve("--host", "192.0.2.1", option, value)
+    assert (2, True) == (done.returncode, option in done.stderr), done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.timeout(900)

@@ -1,0 +1,27 @@
+"""What options that take numbers have in common: none is nan or infinite, and every wait has an end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+import typer
+
+LONGEST_S = 86_400.0
+"""The most seconds that an option takes: a day, which every clock and every wait can count."""
+
+T = TypeVar("T", float, Sequence[float] | None)
+
+
+def finite(value: T) -> T:
+    """Give an option's number, or its numbers, back; the callback of options that take floats.
+
+    An option's `min` and `max` are not enough: an older Typer lets nan through, with which every
+    comparison is false.
+    """
+    numbers = [value] if isinstance(value, float) else value or ()
+    for number in numbers:
+        if not math.isfinite(number):
+            raise typer.BadParameter(f"{number} is no finite number; give one such as 1.5")
+    return value
