@@ -41,6 +41,8 @@ def ask(
 ) -> Reply:
     """Ask until there is an answer; raise ModelError once patience ends or the run is stopped."""
     for attempt in range(1, patience.attempts + 1):
+        if stopped.is_set():
+            raise ModelError("stopped before the server was asked")
         try:
             return model.complete(messages)
         except TransientError as error:

@@ -12,9 +12,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from leaderboard.generate.journal import Journal, Totals
 from leaderboard.generate.looking import Looking
 from leaderboard.generate.models import Message, Model, ModelError
 from leaderboard.generate.patience import Patience
+from leaderboard.generate.pool import Pool
 from leaderboard.generate.replies import Replies
 from leaderboard.generate.sampling import NoKernelError, Sampler
 from leaderboard.generate.turns import Turn, TurnFile, best_turn, conversation
@@ -42,6 +44,8 @@ OnSample = Callable[[KernelKey], object]
 """Called after each answer that is kept."""
 
 LONGEST_WAIT_S = 0.5
+PARTING_S = 2.0
+"""Seconds in which an interrupted run makes kernels of the answers that are there; it waits for no others."""
 _OF_THE_SERVER = ("model_name", "server_type")
 
 
@@ -196,21 +200,25 @@ class Generation:
             for at, key in enumerate(missing):
                 if at > 0:
                     self._take_finished(drawing, on_sample, for_s=self._options.interval_s)
-                drawing[pool.submit(self._draw_one, key, turn)] = key
+                drawing[pool.submit(partial(self._draw_one, key, turn))] = key
             self._take_finished(drawing, on_sample)
         if self._options.turns > 1:
             self._judge_turn([key for key in keys if key not in self._failed])
 
     @contextmanager
-    def _pool(self) -> Iterator[ThreadPoolExecutor]:
-        pool = ThreadPoolExecutor(self._options.workers, thread_name_prefix="generate")
+    def _pool(self) -> Iterator[Pool]:
+        pool = Pool(self._options.workers)
         try:
             yield pool
+        except KeyboardInterrupt:
+            self._stopped.set()
+            pool.close(PARTING_S)
+            raise
         except BaseException:
             self._stopped.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.close()
             raise
-        pool.shutdown(wait=True)
+        pool.close()
 
     def _take_finished(
         self, drawing: dict[Future[None], KernelKey], on_sample: OnSample, *, for_s: float | None = None

@@ -343,6 +343,34 @@ def test_no_sample_starts_before_the_interval_is_over_and_an_interruption_ends_t
     assert ["level_1_problem_1_sample_0_kernel.py"] == [p.name for p in tmp_path.glob("run/*_kernel.py")]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_whose_server_never_answers_and_keeps_what_is_finished(tmp_path, number):
+    server = CannedModel(kernel_for, (GOOD, "slow", "slow", "slow"), slow_s=600.0)
+    with serving(server) as url:
+        command = ["env", "--default-signal=INT"]  # what a shell runs in the background would ignore it
+        command += [sys.executable, "-m", "leaderboard", "generate", "run", "--model", "m", "--base-url", url]
+        command += [
+            "--level",
+            "1",
+            "--subset",
+            "1-9",
+            "--workers",
+            "3",
+            "--runs",
+            str(tmp_path),
+            "--no-check",
+        ]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        while len(server.requests) < 4 or not list(tmp_path.glob("run/*_kernel.py")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[1]
+    assert (128 + number, 4) == (process.returncode, len(server.requests)), said
+    assert said.splitlines()[-1].startswith("interrupted; what is finished is kept")
+    assert 1 == len(list(tmp_path.glob("run/*_kernel.py")))
+
+
 @pytest.mark.parametrize(("server", "name"), [("google", "x"), ("", "gemini/x")])
 def test_google_s_own_server_gets_the_name_without_litellm_s_prefix(tmp_path, server, name):
     canned = CannedModel(lambda messages, number: "no code")
