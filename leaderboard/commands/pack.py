@@ -104,7 +104,7 @@ def unpack_command(
 ) -> None:
     """Write a submission's kernels into run folders, one a level: RUNS/NAME_level1 and so on.
 
-    Exit status: 0 written, 2 the submission cannot be read.
+    Exit status: 0 written, 2 the submission cannot be read, or the name is none.
     """
     from leaderboard.files.submission import InvalidSubmissionError, load
     from leaderboard.runs.pack import unpack
@@ -112,7 +112,7 @@ def unpack_command(
     try:
         loaded = load(submission)
         written = unpack(loaded, runs, run_name or loaded.entry)
-    except (InvalidSubmissionError, OSError) as error:
+    except (InvalidSubmissionError, ValueError, OSError) as error:
         say(f"error: {words_for(error)}", err=True)
         raise typer.Exit(2) from error
     for folder in written:

@@ -19,6 +19,7 @@ from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import Row
 from kernel_evaluator.upstream.files import RunFolder
 
+from leaderboard.files.run_names import plain_run_name
 from leaderboard.generate.models import (
     SERVERS,
     LiteLLMModel,
@@ -75,8 +76,8 @@ class Request:
 
     @property
     def folder(self) -> RunFolder:
-        """The run's folder."""
-        return RunFolder(path=self.runs / self.run_name)
+        """The run's folder. Raises ValueError where the name would lead out of the runs' folder."""
+        return RunFolder(path=self.runs / plain_run_name(self.run_name))
 
     def open(self, judge: Judge | None = None) -> Generation:
         """Give the run, ready to draw; several turns open the engine asked for unless a judge is given.
@@ -85,6 +86,7 @@ class Request:
         needs is not installed.
         """
         require("generate", "sampling a model")
+        folder = self.folder
         prompt = PromptOptions(
             backend=self.backend,
             option=self.prompt,
@@ -110,9 +112,7 @@ class Request:
         )
         if self.turns > 1 and judge is None:
             judge = open_judge(self.engine, self.device, self.precision)
-        return Generation(
-            self.folder, self._problems(), self._model(parameters), options=options, judge=judge
-        )
+        return Generation(folder, self._problems(), self._model(parameters), options=options, judge=judge)
 
     def _parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = {} if self.temperature is None else {"temperature": self.temperature}

@@ -14,6 +14,7 @@ from kernel_evaluator.upstream.files import RunFolder
 
 from leaderboard.checks.report import Mistake, check_bytes
 from leaderboard.files import store
+from leaderboard.files.run_names import plain_run_name
 from leaderboard.files.submission import Submission
 from leaderboard.generate.journal import Journal
 from leaderboard.generate.run import read_config
@@ -113,7 +114,11 @@ def generation_metadata(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def unpack(submission: Submission, root: Path, run_name: str) -> list[Path]:
-    """Write one run folder a level, `<run_name>_level1` and so on, as KernelBench's own scripts expect."""
+    """Write one run folder a level, `<run_name>_level1` and so on, as KernelBench's own scripts expect.
+
+    Raises ValueError where the name would lead out of `root`.
+    """
+    plain_run_name(run_name)
     folders = []
     for level in sorted({key.level for key in submission.kernels}):
         run = RunFolder(path=root / f"{run_name}_level{level}")

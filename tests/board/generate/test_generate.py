@@ -454,6 +454,16 @@ def test_a_number_that_is_none_or_without_end_is_refused_by_its_option(tmp_path,
     assert option in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("name", ["../evil", "a/b", "..", ".", "", "/tmp/evil", "a\\b", "a\nb"])
+def test_a_run_stays_in_the_folder_of_the_runs(tmp_path, name):
+    command = [sys.executable, "-m", "leaderboard", "generate", name, "--model", "m", "--only", "1/1"]
+    with serving(CannedModel(kernel_for)) as url:
+        command += ["--base-url", url, "--runs", str(tmp_path / "runs")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (2, []) == (done.returncode, list(tmp_path.iterdir())), done.stderr
+    assert f"error: run_name must be a plain name, without / and \\ and not .., got {name!r}" in done.stderr
+
+
 def test_waits_stay_as_they_are_however_often_a_server_is_asked():
     assert 0.0 == Patience(first_s=0.0).wait_s(10_000, None)
 

@@ -198,3 +198,12 @@ def test_a_name_is_required_where_nobody_can_be_asked(tmp_path):
 def test_unpacking_needs_no_command(tmp_path):
     (tmp_path / "e.json").write_text(pack({KernelKey(2, 9): KERNEL}, {"display_name": "E"}, "e.json").text)
     assert [tmp_path / "runs" / "r_level2"] == unpack(load(tmp_path / "e.json"), tmp_path / "runs", "r")
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "..", "a\\b"])
+def test_unpacked_runs_stay_in_the_folder_of_the_runs(tmp_path, name):
+    entry = tmp_path / "mine.json"
+    entry.write_text(pack({KernelKey(2, 9): KERNEL}, {"display_name": "E"}, "mine.json").text)
+    done = kbl("unpack", entry, "--runs", tmp_path / "runs", "--run-name", name)
+    assert (2, [entry]) == (done.returncode, list(tmp_path.iterdir())), done.stderr
+    assert f"error: run_name must be a plain name, without / and \\ and not .., got {name!r}" in done.stderr
