@@ -196,7 +196,7 @@ class LiteLLMModel:
 
     def complete(self, messages: Sequence[Message]) -> Reply:
         """Ask once."""
-        litellm, openai = import_litellm()
+        litellm, openai = import_litellm("a model without --server or --base-url")
         started = time.monotonic()
         try:
             answer = litellm.completion(
@@ -225,9 +225,9 @@ class LiteLLMModel:
         )
 
 
-def import_litellm() -> tuple[Any, Any]:
-    """Import LiteLLM and what it builds on; raise MissingExtraError where it is missing."""
-    require("litellm", "a model without --server or --base-url")
+def import_litellm(purpose: str) -> tuple[Any, Any]:
+    """Import LiteLLM and what it builds on; where it is missing, raise MissingExtraError with the purpose."""
+    require("litellm", purpose)
     import litellm
     import openai
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.problems.jobs import Job, Settings
@@ -131,7 +132,7 @@ class Request:
         """Choose the way to the model: a base URL, a server known by name, else LiteLLM."""
         price = parse_price(self.price)
         if not self.base_url and self.server not in SERVERS:
-            import_litellm()
+            _require_litellm(self.server)
             is_named = not self.server or self.model.startswith(f"{self.server}/")
             name = self.model if is_named else f"{self.server}/{self.model}"
             return LiteLLMModel(name=name, parameters=parameters, timeout_s=self.timeout, price=price)
@@ -143,7 +144,7 @@ class Request:
             )
         return OpenAIModel(
             name=plain_name(self.model, self.server),
-            base_url=self.base_url or known_url,
+            base_url=_checked_url(self.base_url) if self.base_url else known_url,
             api_key=api_key(variable),
             parameters=parameters,
             timeout_s=self.timeout,
@@ -160,6 +161,32 @@ class Request:
                 "no problem is named; give a level, a level and a subset, or a list like 1/19,2/40"
             )
         return {key: problem_set.load(*key) for key in sorted(wanted)}
+
+
+def _require_litellm(server: str) -> None:
+    """Raise MissingExtraError where LiteLLM is missing, ValueError where it does not know the server."""
+    known = ", ".join(SERVERS)
+    if not server:
+        import_litellm("a model without --server or --base-url")
+        return
+    litellm, _ = import_litellm(f"--server {server}, which is none of those known by name ({known}),")
+    if server not in litellm.provider_list:
+        raise ValueError(
+            f"--server must be one of {known}, or one that LiteLLM knows, got {server!r}; "
+            "any other is named by --base-url"
+        )
+
+
+def _checked_url(url: str) -> str:
+    """Give a base URL back; raise ValueError where nothing can be asked there, however often it is tried."""
+    try:
+        parts = urlsplit(url)
+        is_fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of brackets that do not match, and of ports that are none
+        is_fine = False
+    if not is_fine:
+        raise ValueError(f"--base-url must look like http://localhost:8000/v1, got {url!r}")
+    return url
 
 
 def parse_subset(text: str) -> tuple[int | None, int | None]:

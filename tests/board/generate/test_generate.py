@@ -10,7 +10,7 @@ import time
 
 import pytest
 from canned_model import GOOD, MISBEHAVIOUR, ODD, CannedModel, prompt_sha256, serving
-from kernel_evaluator.machine.extras import MissingExtraError
+from kernel_evaluator.machine.extras import MissingExtraError, is_installed
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import KernelKey
 
@@ -387,6 +387,30 @@ def test_a_server_that_cannot_be_used_ends_the_run_at_once(tmp_path):
         request(tmp_path, url, base_url="", server="somewhere").open()
     wrong = request(tmp_path, "http://127.0.0.1:9/v1", attempts=2)
     assert 3 == len(draw(wrong).failed)
+
+
+@pytest.mark.skipif(is_installed("litellm"), reason="LiteLLM knows further servers")
+def test_a_server_that_is_not_known_is_named_with_those_that_are(tmp_path):
+    done = generate(tmp_path, "", "--subset", "1", "--server", "nosuch")
+    assert 2 == done.returncode
+    assert "error: --server nosuch, which is none of those known by name (openai, anthropic, " in done.stderr
+
+
+def test_a_server_that_litellm_does_not_know_either_is_named_with_those_that_are_known(tmp_path):
+    pytest.importorskip("litellm", reason="LiteLLM is not installed: pip install litellm")
+    done = generate(tmp_path, "", "--subset", "1", "--server", "nosuch")
+    assert 2 == done.returncode
+    assert "error: --server must be one of openai, anthropic, " in done.stderr and "'nosuch'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["foo", "localhost:8000/v1", "ftp://host/v1", "http://", "http:///v1", "http://[", "http://host:x/v1"],
+)
+def test_a_base_url_that_is_none_is_refused_before_anything_is_asked(tmp_path, url):
+    done = generate(tmp_path, url, "--subset", "1")
+    assert (2, []) == (done.returncode, list(tmp_path.iterdir())), done.stdout
+    assert f"error: --base-url must look like http://localhost:8000/v1, got {url!r}\n" in done.stderr
 
 
 def test_waits_double_and_the_server_s_wish_counts():
