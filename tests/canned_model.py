@@ -29,11 +29,6 @@ REFUSALS = {"401": "no such key", "500": "out of order"}
 ODD = {
     "broken_gzip": (200, b"no gzip", {"Content-Encoding": "gzip"}),
     "nested": (200, b"[" * 100_000, {}),
-    "endless_tokens": (
-        200,
-        b'{"choices": [{"message": {"content": ""}}], "usage": {"prompt_tokens": 1e999}}',
-        {},
-    ),
     "lost_redirect": (302, b"", {"Location": "http://xn--/"}),
 }
 """Answers that servers and what stands before them give on bad days: status, content, headers."""
@@ -42,7 +37,8 @@ ODD = {
 class CannedModel:
     """Answers with `answer(prompt, number)`; the n-th request behaves as the n-th item of `script` says, in turn.
 
-    `429` may name what follows as Retry-After: `429 1e10`.
+    `429` may name what follows as Retry-After: `429 1e10`; `usage` what the server counts: `usage {}`. JSON
+    is sent as it is, in place of a completion.
     """
 
     def __init__(self, answer, script=(GOOD,), slow_s=1.5):
@@ -93,6 +89,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind in ODD:
             status, content, headers = ODD[kind]
             self._raw(status, content, headers=headers)
+        elif kind.startswith("{") or kind.startswith("["):
+            self._raw(200, kind.encode())
+        elif kind.startswith("usage "):
+            usage = json.loads(kind.removeprefix("usage "))
+            self._send(200, {**completion(*shape(GOOD, answer)), "usage": usage})
         elif kind == "cut_off":
             self._raw(200, json.dumps(completion(answer)).encode()[:-40], promised=40)
         else:

@@ -5,8 +5,6 @@ Owns single requests, and what they cost. Never repeats one, and never looks int
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kernel_evaluator.machine.extras import require
+
+from leaderboard.generate.completions import CompletionError, read_completion
 
 if TYPE_CHECKING:
     import httpx
@@ -163,26 +163,20 @@ class OpenAIModel:
 
     def _reply(self, content: bytes, seconds: float) -> Reply:
         try:
-            data = json.loads(content)
-            choice = data["choices"][0]
-            usage = data.get("usage") or {}
-            prompt, completion = (
-                int(usage.get("prompt_tokens") or 0),
-                int(usage.get("completion_tokens") or 0),
-            )
-            cost = self.price.cost_usd(prompt, completion) if self.price else usage.get("cost")
-            return Reply(
-                text=_text(choice["message"].get("content")),
-                reasoning=_reasoning(choice["message"]),
-                usage=usage,
-                finish_reason=_encodable(choice.get("finish_reason")),
-                prompt_tokens=prompt,
-                completion_tokens=completion,
-                cost_usd=float(cost) if isinstance(cost, int | float) and math.isfinite(cost) else None,
-                seconds=seconds,
-            )
-        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise TransientError(f"the answer is no chat completion: {error!r}") from error
+            found = read_completion(content)
+        except CompletionError as error:
+            raise TransientError(f"the answer is no chat completion: {error}") from error
+        counted = found.prompt_tokens, found.completion_tokens
+        return Reply(
+            text=found.text,
+            reasoning=found.reasoning,
+            usage=found.usage,
+            finish_reason=found.finish_reason,
+            prompt_tokens=found.prompt_tokens,
+            completion_tokens=found.completion_tokens,
+            cost_usd=self.price.cost_usd(*counted) if self.price else found.cost_usd,
+            seconds=seconds,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,29 +232,6 @@ def import_litellm(purpose: str) -> tuple[Any, Any]:
 def api_key(variable: str) -> str:
     """Read a key from the environment; empty where it is not set, as local servers ask for none."""
     return os.environ.get(variable, "")
-
-
-def _text(content: object) -> str:
-    """What was said: a text, or parts of which some are texts and some are thoughts."""
-    if isinstance(content, list):
-        parts = [part for part in content if isinstance(part, dict) and part.get("type") in ("text", None)]
-        return "".join(_encodable(part.get("text")) for part in parts)
-    return _encodable(content)
-
-
-def _reasoning(message: Mapping[str, Any]) -> str:
-    """What was thought, under each of the names that servers give it."""
-    for name in ("reasoning_content", "reasoning"):
-        if isinstance(message.get(name), str):
-            return _encodable(message[name])
-    content = message.get("content")
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    return "".join(_encodable(part.get("thinking")) for part in parts if part.get("type") == "thinking")
-
-
-def _encodable(value: object) -> str:
-    """Give a value of JSON as text that UTF-8 can carry: JSON may smuggle in lone surrogates."""
-    return str(value or "").encode("utf-8", "replace").decode()
 
 
 def _litellm_error(error: Exception) -> Exception:

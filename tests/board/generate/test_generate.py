@@ -253,7 +253,20 @@ def test_a_server_that_stays_down_fails_the_samples_and_a_later_run_draws_them(t
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    list(zip(ODD, ("DecodingError", "RecursionError", "OverflowError", "IDNAError"), strict=True)),
+    [
+        *zip(ODD, ("DecodingError", "it is nested too deeply", "IDNAError"), strict=True),
+        ("not_json", "the answer is no chat completion: it must be JSON in UTF-8: Expecting value"),
+        ("[1]", "the answer must be an object, got a list"),
+        ("{}", "choices must be a list with at least one answer, got nothing"),
+        ('{"choices": []}', "choices must be a list with at least one answer, got an empty list"),
+        ('{"choices": {"0": 1}}', "choices must be a list with at least one answer, got an object"),
+        ('{"choices": ["x"]}', 'choices[0] must be an object, got "x"'),
+        ('{"choices": [{}]}', "choices[0].message must be an object, got nothing"),
+        (
+            '{"choices": [{"message": {"content": 7}}]}',
+            "choices[0].message.content must be a text or a list of parts, got 7",
+        ),
+    ],
 )
 def test_an_odd_answer_is_asked_for_again_and_fails_its_own_sample_alone(tmp_path, kind, said):
     server = CannedModel(kernel_for, (kind, kind, kind, GOOD))
@@ -295,6 +308,34 @@ def test_options_that_come_or_go_are_refused_and_a_folder_without_samples_takes_
 
 def test_prices_are_dollars_a_million_tokens_of_prompt_and_answer_each():
     assert pytest.approx(2 * 3.0 + 1 * 15.0) == Price(prompt=3, completion=15).cost_usd(2_000_000, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ('{"prompt_tokens": "many", "completion_tokens": 10, "cost": "dear"}', (0, 10)),
+        ('{"prompt_tokens": -3, "completion_tokens": 1.5, "cost": -1}', (0, 0)),
+        ('{"prompt_tokens": true, "completion_tokens": [1], "cost": true}', (0, 0)),
+        ('{"prompt_tokens": 1e999, "completion_tokens": NaN, "cost": 1e999}', (0, 0)),
+        ('{"prompt_tokens": null}', (0, 0)),
+        ('["many"]', (0, 0)),
+        ('"many"', (0, 0)),
+    ],
+)
+def test_an_odd_count_of_tokens_costs_no_kernel_and_counts_as_none(tmp_path, usage, counted):
+    with serving(CannedModel(kernel_for, (f"usage {usage}",))) as url:
+        outcome = draw(request(tmp_path, url, subset=(1, 1)))
+    totals = outcome.totals
+    assert (1, 1, {}) == (outcome.finished, totals.replies, dict(outcome.failed))
+    assert (*counted, 0) == (totals.prompt_tokens, totals.completion_tokens, totals.priced)
+
+
+def test_a_count_longer_than_python_reads_costs_no_kernel(tmp_path):
+    text = json.dumps({"choices": [{"message": {"content": f"```python\n{KERNEL}```"}}], "usage": {}})
+    answer = text.replace('"usage": {}', f'"usage": {{"prompt_tokens": 1{"0" * 5000}}}')
+    with serving(CannedModel(kernel_for, (answer,))) as url:
+        outcome = draw(request(tmp_path, url, subset=(1, 1), price="3,15"))
+    assert (1, 0) == (outcome.finished, outcome.totals.prompt_tokens)
 
 
 def test_an_odd_finish_reason_costs_no_answer_and_no_line_of_the_journal(tmp_path):
