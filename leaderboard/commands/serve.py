@@ -72,7 +72,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     require("serve", "kbl serve")
     require("evaluate", "kbl serve")
     from leaderboard.serve.app import ServerSettings, make_app
-    from leaderboard.serve.connections import serve_until_stopped
+    from leaderboard.serve.connections import AddressError, listen, serve_until_stopped
 
     try:
         indices = parse_indices(gpus)
@@ -91,10 +91,11 @@ def serve_command(  # noqa: PLR0913  # one option a choice
             batch_size=batch_size if engine == "local" else MAX_IN_FLIGHT,
             first=Settings(device=chosen, sizes="reduced" if chosen == "cpu" else "full", measure=False),
         )
+        listeners = listen(host, port)
         app = make_app(settings)
-    except (EvaluationError, MemoryFileError, ValueError, OSError) as error:
+    except (EvaluationError, MemoryFileError, AddressError, ValueError, OSError) as error:
         raise _failed(str(error)) from error
-    serve_until_stopped(app, host=host, port=port)
+    serve_until_stopped(app, listeners)
 
 
 def _failed(message: str) -> typer.Exit:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections import Counter
+from contextlib import ExitStack
 from typing import Any, ClassVar
 
 import uvicorn
@@ -22,9 +25,48 @@ def server_config(app: FastAPI, **options: Any) -> uvicorn.Config:
     return uvicorn.Config(app, http=PatientConnection, ws="none", log_level="warning", **options)
 
 
-def serve_until_stopped(app: FastAPI, *, host: str, port: int) -> None:
+_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""Of an address that this machine lacks: `localhost` stands for one of IPv6 even where there is no IPv6."""
+
+
+class AddressError(Exception):
+    """The server cannot listen there. The message says why, and what to choose."""
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Take the port on every address of this machine that the host's name stands for; raise AddressError."""
+    listeners = []
+    absent: OSError | None = None
+    with ExitStack() as opened:
+        try:
+            places = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            for family, _, _, _, address in dict.fromkeys(places):
+                try:
+                    listeners.append(opened.enter_context(socket.create_server(address, family=family)))
+                except OSError as error:
+                    if error.errno not in _ABSENT:
+                        raise
+                    absent = error
+            if absent and not listeners:
+                raise absent
+        except (OSError, UnicodeError) as error:  # the latter: a name that no host can have
+            raise AddressError(_why_not(host, port, error)) from error
+        opened.pop_all()
+    return listeners
+
+
+def _why_not(host: str, port: int, error: OSError | UnicodeError) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EADDRINUSE:
+        return f"port {port} is taken on {host}; choose another with --port"
+    if number == errno.EACCES:
+        return f"port {port} is not open to this user; choose one above 1023 with --port"
+    return f"--host must be an address of this machine, got {host}: {error}"
+
+
+def serve_until_stopped(app: FastAPI, listeners: list[socket.socket]) -> None:
     """Serve until a signal comes."""
-    uvicorn.Server(server_config(app, host=host, port=port)).run()
+    uvicorn.Server(server_config(app)).run(listeners)
 
 
 class PatientConnection(H11Protocol):

@@ -407,6 +407,40 @@ def test_the_server_is_not_open_to_the_world_without_a_key():
     assert (2, True) == (done.returncode, "KBL_API_KEY must be set" in done.stderr), done.stderr
 
 
+def test_a_port_that_is_taken_is_said_and_nothing_is_started():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = kbl_serve("--port", str(port))
+    said = f"error: port {port} is taken on 127.0.0.1; choose another with --port\n"
+    assert (2, said) == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "a" * 300])
+def test_a_host_that_is_not_this_machine_is_said(host):
+    done = kbl_serve("--host", host)
+    said = f"error: --host must be an address of this machine, got {host}: "
+    assert (2, True) == (done.returncode, done.stderr.startswith(said)), done.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_the_command_answers_on_the_port_it_is_given(host):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "leaderboard", "serve", "--device", "cpu", "--memory-gb", "0"]
+    with subprocess.Popen([*command, "--host", host, "--port", str(port)], stderr=subprocess.PIPE) as server:
+        try:
+            until(lambda: server.poll() is not None or answers(f"http://{host}:{port}/metrics"))
+            assert server.poll() is None, server.stderr.read()
+        finally:
+            server.terminate()
+
+
+def answers(url):
+    with contextlib.suppress(httpx.TransportError):
+        return 200 == httpx.get(url).status_code
+    return False
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [
