@@ -38,6 +38,13 @@ def register(app: typer.Typer) -> None:
     app.command("compare")(compare_command)
 
 
+def _picture(plot: Path | None) -> Path | None:
+    """Take no other kind of file than the two that the help names, whatever else matplotlib can draw."""
+    if plot is not None and plot.suffix.lower() not in (".svg", ".png"):
+        raise typer.BadParameter(f"must end in .svg or .png, got {plot.name}")
+    return plot
+
+
 def analyze_command(
     source: Annotated[Path, typer.Argument(help="A result file, or a run folder with eval_results.json.")],
     *,
@@ -50,13 +57,15 @@ def analyze_command(
     k: Annotated[list[int] | None, typer.Option(help="A k of pass@k; may be repeated.", min=1)] = None,
     categories: Annotated[bool, typer.Option(help="Break levels down by category.")] = True,
     output: _Output = Format.TABLE,
-    plot: Annotated[Path | None, typer.Option(help="Draw fast_p over p into this .svg or .png.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw fast_p over p into this .svg or .png.", callback=_picture)
+    ] = None,
     problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
 ) -> None:
     """Break a run's scores down by level and category: fast_p, geomean, pass@k, percentiles of speedup.
 
     As in KernelBench, rates are over all problems of the run's levels, and fast_p is strict (speedup > p).
-    Exit status: 0 shown, 1 a file cannot be read or the plot cannot be drawn.
+    Exit status: 0 shown, 1 a file cannot be read or the plot cannot be drawn, 2 an option is wrong.
     """
     from kernel_evaluator.problems.problem_set import ProblemSet
     from kernel_evaluator.records.places import PROBLEM_SET

@@ -214,6 +214,18 @@ def test_figures_come_as_a_table_as_csv_and_as_a_picture(tmp_path):
     assert "<svg" in picture.read_text()
 
 
+@pytest.mark.parametrize("name", ["curve.gif", "curve.pdf", "curve"])
+def test_a_picture_of_another_kind_than_the_help_names_is_refused(tmp_path, name):
+    source = result_file(tmp_path / "mine.json")
+    done = kbl("analyze", source, "--plot", tmp_path / name)
+    assert (2, "", [source.name]) == (
+        done.returncode,
+        done.stdout,
+        [each.name for each in tmp_path.iterdir()],
+    )
+    assert all(said in done.stderr for said in ("--plot", ".svg", ".png", name)), done.stderr
+
+
 @pytest.mark.parametrize("threshold", ["nan", "inf", "-1"])
 def test_a_threshold_that_no_speedup_can_pass_or_miss_is_refused(tmp_path, threshold):
     done = kbl("analyze", result_file(tmp_path / "mine.json"), "--threshold", "1", "--threshold", threshold)
