@@ -73,6 +73,7 @@ def make_app(settings: ServerSettings) -> FastAPI:
             memory.close()
 
     app = FastAPI(title="KernelBench evaluation server", version=EVALUATOR_VERSION, lifespan=lifespan)
+    app.router.route_class = guards.StrictRoute
     guards.add_size_limit(app, settings.max_source_bytes)
     guards.add_refusal(app)
     if settings.keyring.is_open:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Mapping
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 
+from leaderboard.checks.document import quoted
 from leaderboard.serve.requests import MAX_BATCH, NewJudgement
 
 NEIGHBOURS = ("127.0.0.1", "localhost", "::1")
@@ -30,6 +34,32 @@ def add_refusal(app: FastAPI) -> None:
             for each in error.errors()
         ]
         return JSONResponse({"detail": told}, status_code=422)
+
+
+class StrictRoute(APIRoute):
+    """A route that takes no body whose keys repeat: which of the two was meant, nobody can say."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Hand a request on as one that reads its body strictly."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(_StrictRequest(request.scope, request.receive))
+
+        return handle
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        return json.loads(await self.body(), object_pairs_hook=_unrepeated)
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        repeated = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise HTTPException(422, f"key {quoted(repeated)} is repeated; keep one of the two")
+    return found
 
 
 def _encoded(part: object) -> object:

@@ -262,13 +262,40 @@ def test_what_is_out_of_bounds_is_refused_with_the_bound(change, code, said):
     ],
 )
 def test_what_no_answer_can_hold_is_refused_with_where_and_what_is_wrong(change, where, said):
-    body = f'{{"level": 1, "problem_id": 1, "source": "x", {change}}}'
+    fields = [
+        field for field in ('"level": 1', '"problem_id": 1', '"source": "x"') if field[:7] != change[:7]
+    ]
+    body = f"{{{', '.join([*fields, change])}}}"
     headers = {"Content-Type": "application/json"}
     with serving() as url:
         answer = httpx.post(f"{url}/v1/judgements", content=body, headers=headers)
     assert 422 == answer.status_code, answer.text
     [told] = answer.json()["detail"]
     assert ({"type", "loc", "msg"}, where, True) == (set(told), told["loc"], said in told["msg"]), told
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "key"),
+    [
+        ("judgements", '{"level": 1, "level": 2, "problem_id": 1, "source": "x"}', "'level'"),
+        ("judgements", '{"level": 1, "problem_id": 1, "source": "x", "\\u0073ource": "y"}', "'source'"),
+        (
+            "judgements",
+            '{"level": 1, "problem_id": 1, "source": "x", "\\ud800": 1, "\\ud800": 2}',
+            r"'\ud800'",
+        ),
+        ("batches", '{"judgements": [{"problem_id": 1, "source": "x", "source": "y"}]}', "'source'"),
+        ("batches", '{"judgements": [], "judgements": [{"problem_id": 1, "source": "x"}]}', "'judgements'"),
+    ],
+)
+def test_a_key_that_is_sent_twice_is_refused_as_in_a_submission(path, body, key):
+    headers = {"Content-Type": "application/json"}
+    with serving() as url:
+        answer = httpx.post(f"{url}/v1/{path}", content=body, headers=headers)
+        received = httpx.get(f"{url}/metrics").text
+    said = f"key {key} is repeated; keep one of the two"
+    assert (422, {"detail": said}) == (answer.status_code, answer.json())
+    assert "kbl_judgements_received_total 0.0\n" in received
 
 
 @pytest.mark.parametrize(
