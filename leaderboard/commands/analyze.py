@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leaderboard.commands.numbers import finite
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -229,5 +230,5 @@ def _pair_row(pair: Pair) -> dict[str, Any]:
 
 
 def _failed(error: Exception) -> typer.Exit:
-    say(f"error: {error}", err=True)
+    say(f"error: {words_for(error)}", err=True)
     return typer.Exit(1)

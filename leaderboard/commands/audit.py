@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leaderboard.commands.evaluate import Device, selection_of
+from leaderboard.commands.numbers import finite
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -149,7 +150,10 @@ def certify_command(
     precision: Annotated[str, typer.Option(help="Of which boards: fp32 or bf16.")] = "fp32",
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
-    limit_s: Annotated[float, typer.Option(help="Stop after so many seconds; run again to go on.")] = 1e9,
+    limit_s: Annotated[
+        float,
+        typer.Option(help="Stop after so many seconds; run again to go on.", min=0.0, callback=finite),
+    ] = 1e9,
     fresh: Annotated[bool, typer.Option(help="Try the chosen problems anew, whatever is known.")] = False,
 ) -> None:
     """Try answers that skip the work, and cheaper twins of the reference, against every problem.

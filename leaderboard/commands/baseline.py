@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.commands.evaluate import Device, parse_indices, selection_of
+from leaderboard.commands.numbers import LONGEST_S, finite
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -104,7 +105,9 @@ def measure_command(
     level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
     only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
     precision: Annotated[str, typer.Option(help="Of which board: fp32 or bf16.")] = "fp32",
-    timeout: Annotated[float, typer.Option(help="Seconds a kernel may run.")] = 300.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds a kernel may run.", min=1.0, max=LONGEST_S, callback=finite)
+    ] = 300.0,
     work: Annotated[Path, typer.Option(help="Folder of the work files.")] = Path("build/baselines"),
     out: Annotated[Path, typer.Option(help="Folder of the baselines, or the file.")] = Path("baselines"),
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.commands.numbers import finite
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ def register(app: typer.Typer) -> None:
 @board.command()
 def due(
     *,
-    usd: Annotated[float | None, typer.Option(help="Only what these dollars pay, cheapest first.")] = None,
+    usd: Annotated[
+        float | None,
+        typer.Option(help="Only what these dollars pay, cheapest first.", min=0.0, callback=finite),
+    ] = None,
     name: BoardOption = "",
 ) -> None:
     """List the entries with rows of an older evaluator, cheapest first, and how to judge them here."""

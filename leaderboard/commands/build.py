@@ -10,6 +10,7 @@ import typer
 
 from leaderboard.commands.evaluate import selection_of
 from leaderboard.commands.numbers import LONGEST_S, finite
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def build_command(  # noqa: PLR0913  # one option a choice
             wanted = [each for path in paths for each in _jobs(path, problem_set, selection, sizes)]
             builds = build_all(builder, wanted, _Lines(len(wanted)).show)
     except (ValueError, OSError) as error:
-        say(f"error: {error}", err=True)
+        say(f"error: {words_for(error)}", err=True)
         raise typer.Exit(2) from error
     failed = [build for build in builds if build.is_failed]
     for build in failed if logs else []:

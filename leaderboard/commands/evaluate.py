@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.commands.numbers import LONGEST_S, finite
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -91,7 +92,9 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     again: Annotated[
         bool, typer.Option("--again", help="Judge what is chosen once more, whatever its verdict was.")
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds a kernel may run.", min=1.0)] = 180.0,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds a kernel may run.", min=1.0, max=LONGEST_S, callback=finite)
+    ] = 180.0,
     gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
     census: Annotated[
         bool,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.commands.numbers import finite
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -25,7 +26,12 @@ _Results = Annotated[
 ]
 _Thinking = Annotated[bool, typer.Option("--thinking", help="Keep what the model thought, where it passes.")]
 _MaxThinking = Annotated[int, typer.Option(help="Longest thinking that is kept, in characters.")]
-_Latin = Annotated[float, typer.Option(help="Least share of Latin letters in thinking that is kept.")]
+_Latin = Annotated[
+    float,
+    typer.Option(
+        help="Least share of Latin letters in thinking that is kept.", min=0.0, max=1.0, callback=finite
+    ),
+]
 _License = Annotated[str, typer.Option(help="The data's licence, as an SPDX expression or `other`.")]
 
 RUNS_TEXT = (
@@ -52,7 +58,9 @@ def conversations_command(  # one option a choice
     thinking: _Thinking = False,
     max_thinking: _MaxThinking = 60_000,
     min_latin: _Latin = 0.9,
-    min_speedup: Annotated[float, typer.Option(help="Only kernels at least so fast.")] = 0.0,
+    min_speedup: Annotated[
+        float, typer.Option(help="Only kernels at least so fast.", min=0.0, callback=finite)
+    ] = 0.0,
     license_: Annotated[str, typer.Option("--license", help="The data's licence, or `other`.")] = "other",
 ) -> None:
     """Write conversations that end in a correct kernel, for supervised fine-tuning.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.commands.numbers import LONGEST_S, finite
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def run_request(build: Callable[[], Request]) -> int:
         with tqdm(total=len(generation.wanted()), unit="sample", disable=None) as bar:
             outcome = generation.draw(lambda key: bar.update())
     except (ModelError, ConfigError, EvaluationError, StoreError, ValueError, KeyError, OSError) as error:
-        say(f"error: {error}", err=True)
+        say(f"error: {words_for(error)}", err=True)
         return 2
     except KeyboardInterrupt:
         say("interrupted; what is finished is kept, and the same command continues", err=True)

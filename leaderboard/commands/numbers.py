@@ -11,7 +11,7 @@ import typer
 LONGEST_S = 86_400.0
 """The most seconds that an option takes: a day, which every clock and every wait can count."""
 
-T = TypeVar("T", float, Sequence[float] | None)
+T = TypeVar("T", float, float | None, Sequence[float] | None)
 
 
 def finite(value: T) -> T:

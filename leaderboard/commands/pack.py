@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from leaderboard.commands.numbers import finite
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -32,7 +33,9 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
     license_: Annotated[str, typer.Option("--license", help="The kernels' licence, as SPDX.")] = "",
     model: Annotated[str, typer.Option(help="The model's full name and version.")] = "",
     scaffold: Annotated[str, typer.Option(help="The agent or procedure around the model.")] = "",
-    cost_usd: Annotated[float, typer.Option(help="What generating the entry cost.")] = 0.0,
+    cost_usd: Annotated[
+        float, typer.Option(help="What generating the entry cost.", min=0.0, callback=finite)
+    ] = 0.0,
     sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
 ) -> None:
     """Pack kernels into a submission file and check it. What the runs recorded of the model is taken along.

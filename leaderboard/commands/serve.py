@@ -11,6 +11,7 @@ import typer
 from leaderboard.commands.evaluate import Device as Choice
 from leaderboard.commands.evaluate import parse_indices
 from leaderboard.commands.numbers import LONGEST_S, finite
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 MEMORY = Path.home() / ".cache" / "kernel_evaluator" / "verdicts.sqlite"
@@ -94,7 +95,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
         listeners = listen(host, port)
         app = make_app(settings)
     except (EvaluationError, MemoryFileError, AddressError, ValueError, OSError) as error:
-        raise _failed(str(error)) from error
+        raise _failed(words_for(error)) from error
     serve_until_stopped(app, listeners)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
@@ -51,3 +54,25 @@ def test_an_output_in_its_inputs_memory_is_explained_and_the_next_verb_works(tmp
     (following,) = (line for line in judged.output.splitlines() if line.startswith("next: kbl "))
     recorded = CliRunner().invoke(app, [*following.split()[2:], "--data", str(tmp_path / "data")])
     assert (0, True) == (recorded.exit_code, "recorded: " in recorded.output), recorded.output
+
+
+def options_with_a_float(verb: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name, inner in getattr(verb, "commands", {}).items():
+        yield from options_with_a_float(inner, (*path, name))
+    for parameter in verb.params:
+        if "float" in str(parameter.type_descriptor.annotation):
+            yield path, parameter.opts[0]
+
+
+FLOATS = list(options_with_a_float(get_command(app)))
+
+
+@pytest.mark.parametrize(("verb", "option"), FLOATS, ids=lambda value: "-".join(value).lstrip("-"))
+def test_no_option_takes_what_is_no_finite_number(verb: tuple[str, ...], option: str) -> None:
+    for value in ("nan", "inf", "-inf"):
+        done = CliRunner().invoke(app, [*verb, f"{option}={value}"], env={"COLUMNS": "200"})
+        assert (2, True) == (done.exit_code, f"Invalid value for '{option}'" in done.output), done.output
+
+
+def test_options_with_floats_are_found() -> None:
+    assert {(("evaluate",), "--timeout"), (("pack",), "--cost-usd")} < set(FLOATS)
