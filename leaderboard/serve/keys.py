@@ -22,6 +22,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from leaderboard.texts.faults import words_for
+
 DEFAULT = "default"
 """The name of the key from the environment, and of everybody where no key is needed."""
 
@@ -81,6 +83,13 @@ class Keyring:
             self._left[key.name] = (left - count, now)
             return 0.0
 
+    def give_back(self, key: Key, count: int) -> None:
+        """Give back what was taken for judgements that were then refused."""
+        if key.per_minute is not None:
+            with self._lock:
+                left, then = self._left[key.name]
+                self._left[key.name] = (min(float(key.per_minute), left + count), then)
+
 
 def keyring_of(api_key: str, path: Path | None, *, own_problems: bool) -> Keyring:
     """Make the keyring: the key of the environment, where there is one, and those of the file.
@@ -99,7 +108,7 @@ def read_keys(path: Path) -> dict[str, Key]:
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise KeysFileError(f"{path}: {error}") from error
+        raise KeysFileError(words_for(error, path)) from error
     if not tables:
         raise KeysFileError(f"{path}: names no key; give each a table such as [trainer]")
     return {name: _key(path, name, table) for name, table in tables.items()}
@@ -107,9 +116,13 @@ def read_keys(path: Path) -> dict[str, Key]:
 
 def _key(path: Path, name: str, table: Any) -> Key:
     known = {field.name for field in fields(Key)} - {"name"}
-    if not isinstance(table, dict) or set(table) - known or name == DEFAULT:
+    if name == DEFAULT:
+        raise KeysFileError(f"{path}: [{name}] is the name of the environment's key; choose another")
+    if not isinstance(table, dict):
+        raise KeysFileError(f"{path}: {name} must be a table, [{name}], got {table!r}")
+    if unknown := set(table) - known:
         raise KeysFileError(
-            f"{path}: [{name}] must be a table with {', '.join(sorted(known))}, and not named {DEFAULT}"
+            f"{path}: [{name}] has an unknown field {min(unknown)}; known are {', '.join(sorted(known))}"
         )
     if not re.fullmatch(r"[0-9a-f]{64}", str(table.get("sha256", ""))):
         raise KeysFileError(

@@ -169,6 +169,25 @@ def test_each_key_has_its_own_limits_and_sees_its_own_judgements(keys):
         assert 3.0 == figures(url)["kbl_judgements_by_key_total", "guest"]
 
 
+def test_a_batch_that_can_never_fit_is_refused_for_good_and_one_that_does_not_now_costs_nothing(tmp_path):
+    key = hashlib.sha256(b"key").hexdigest()
+    (tmp_path / "keys.toml").write_text(f'[a]\nsha256 = "{key}"\nmax_queued = 2\nper_minute = 6\n')
+    batch = [{"level": 1, "problem_id": 1, "source": f"# sleep 600 {n}\n{KERNEL}"} for n in range(3)]
+    with (
+        serving(keys=tmp_path / "keys.toml", batch_size=1) as url,
+        httpx.Client(base_url=url, headers={"X-API-Key": "key"}) as client,
+    ):
+        never = client.post("/v1/batches", json={"judgements": batch})
+        assert (422, True) == (never.status_code, "at most 2 judgements, got 3" in never.text)
+        sent = [client.post("/v1/judgements", json=body).json()["id"] for body in batch[:2]]
+        for _ in range(8):
+            assert 429 == client.post("/v1/batches", json={"judgements": batch[1:]}).status_code
+        for one in sent:
+            client.delete(f"/v1/judgements/{one}")
+        with client.stream("POST", "/v1/batches", json={"judgements": batch[1:]}) as answer:
+            assert 200 == answer.status_code
+
+
 def test_what_a_key_may_send_comes_back_with_time():
     now = [0.0]
     keyring, key = Keyring({}, clock=lambda: now[0]), Key(name="a", per_minute=60)
@@ -183,7 +202,9 @@ def test_what_a_key_may_send_comes_back_with_time():
     [
         ("", "names no key"),
         ("[a]\nsha256 = 'x'", r"\[a\] sha256 must be 64 of 0-9a-f"),
-        ("[a]\nkey = 'x'", "must be a table with max_queued"),
+        ("[a]\nkey = 'x'", r"\[a\] has an unknown field key; known are max_queued"),
+        ("a = 1", "a must be a table"),
+        ("[default]", "is the name of the environment's key; choose another"),
         (f"[a]\nsha256 = '{'0' * 64}'\nper_minute = 0", "per_minute must be a whole number from 1 on, got 0"),
         (f"[a]\nsha256 = '{'0' * 64}'\nown_problems = 1", "own_problems must be true or false"),
         ("[a", "keys.toml: "),
