@@ -112,8 +112,16 @@ def reward(
     """Have a server judge a kernel, and score the verdict. Options are those of `JudgeClient.submit`.
 
     Without a client, the variables KBL_URL and KBL_API_KEY name the server; http://localhost:8900 where the
-    first is not set. Raises ServerError where the server refuses or stays away.
+    first is not set. An answer without code, or one that is no text, is not asked about: it cannot compile.
+    Raises ServerError where the server refuses or stays away.
     """
+    try:
+        is_code = bool(source.encode())
+    except UnicodeEncodeError:
+        is_code = False
+    if not is_code:
+        status = Status.COMPILE_ERROR.value
+        return Reward(value=0.0, status=status, compiled=False, correct=False, fragile=False, cheat=False)
     row = (client or _client()).judge(level, problem_id, source, **options)
     return reward_of(row, shaping)
 

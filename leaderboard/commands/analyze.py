@@ -93,6 +93,8 @@ def analyze_command(
             draw_fast_p(plot, measured.name, fast_p_curve(measured, problem_set, question))
     except (StoreError, PlotError, ValueError, OSError) as error:
         raise _failed(error) from error
+    if any(line["correct"] and line["deployed"] is None for line in lines):
+        say("note: the run has no speedups; --against NAME=FILE names times to compare with", err=True)
     facts = {"name": measured.name, "hardware": measured.hardware}
     say(_shown(lines, output, facts), nl=output is not Format.CSV)
 

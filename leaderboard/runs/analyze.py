@@ -22,7 +22,10 @@ PERCENTILES = (10, 25, 50, 75, 90)
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The scores of one group of problems. `timed` kernels are correct and have a time and a reference."""
+    """The scores of one group of problems. `timed` kernels are correct and have a time and a reference.
+
+    What hangs on times is None where kernels of the run are correct, and none of them has a time.
+    """
 
     group: str
     against: str
@@ -32,8 +35,8 @@ class Figures:
     correct: int
     timed: int
     geomean_speedup: float | None
-    deployed_speedup: float
-    fast_p: Mapping[float, float]
+    deployed_speedup: float | None
+    fast_p: Mapping[float, float | None]
     percentiles: Mapping[int, float]
     pass_at_k: Mapping[int, float]
 
@@ -74,9 +77,12 @@ def analyze(measured: Measured, problem_set: ProblemSet, question: Question) -> 
     groups = _groups(measured, problem_set, question)
     found = []
     for against, speedup in _references(measured, question).items():
+        correct = [(key.level, key.problem_id) for key, item in measured.samples.items() if item.correct]
+        is_told = not correct or any(speedup(problem) is not None for problem in correct)
+        told = speedup if is_told else None
         for name, problems in groups.items():
             found.append(
-                _figures(measured, problems, group=name, against=against, speedup=speedup, question=question)
+                _figures(measured, problems, group=name, against=against, speedup=told, question=question)
             )
     return found
 
@@ -140,12 +146,12 @@ def _figures(
     *,
     group: str,
     against: str,
-    speedup: Speedup,
+    speedup: Speedup | None,
     question: Question,
 ) -> Figures:
     firsts = [measured.samples.get(KernelKey(*problem)) for problem in problems]
     there = [sample for sample in firsts if sample is not None]
-    values = [speedup(problem) for problem in problems]
+    values = [speedup(problem) if speedup else None for problem in problems]
     return Figures(
         group=group,
         against=against,
@@ -155,8 +161,8 @@ def _figures(
         correct=sum(sample.correct for sample in there),
         timed=sum(value is not None for value in values),
         geomean_speedup=scores.geomean(values),
-        deployed_speedup=scores.deployed_speedup(values, len(problems)),
-        fast_p={p: scores.fast_p(values, p, len(problems)) for p in question.thresholds},
+        deployed_speedup=scores.deployed_speedup(values, len(problems)) if speedup else None,
+        fast_p={p: scores.fast_p(values, p, len(problems)) if speedup else None for p in question.thresholds},
         percentiles=scores.percentiles(values, PERCENTILES),
         pass_at_k=_pass_at_k(measured, problems, question.pass_at),
     )

@@ -202,5 +202,6 @@ def _run_level(run: RunFolder) -> int:
     if len(levels) == 1:
         return levels.pop()
     raise StoreError(
-        f"{run.path}: kernels of levels {sorted(levels)}; a run folder with results holds one level"
+        f"{run.path}: a run folder with results must hold kernels of one level, "
+        f"found {' and '.join(map(str, sorted(levels))) or 'none, as level_1_problem_1_sample_0_kernel.py'}"
     )

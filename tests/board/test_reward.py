@@ -79,6 +79,12 @@ def test_a_shaping_under_which_cheating_could_pay_is_refused(wrong):
         Shaping(**wrong)
 
 
+@pytest.mark.parametrize("source", ["", "\ud800"])
+def test_an_answer_without_code_is_worth_what_does_not_compile_is(source):
+    found = reward(source, 1, 19)  # no server is there to ask
+    assert (0.0, "compile_error", True) == (found.value, found.status, found.is_usable)
+
+
 def test_the_function_asks_the_server(monkeypatch):
     with serving() as url, JudgeClient(url) as client:
         got = reward("# speedup 4.0\nclass ModelNew: ...\n", 1, 19, client=client)

@@ -1,6 +1,7 @@
 """Scores broken down, and two runs side by side, from our result files and from KernelBench's run folders."""
 
 import csv
+import dataclasses
 import io
 import json
 import subprocess
@@ -113,6 +114,16 @@ def test_a_time_in_quarantine_is_no_speedup(tmp_path, problem_set):
     measured = read_measured(result_file(tmp_path / "mine.json", (*ROWS[:3], waiting)))
     level = by_group(analyze(measured, problem_set, Question()))["level 1", MEASURED_BESIDE]
     assert (2, 2, pytest.approx(1.0)) == (level.correct, level.timed, level.geomean_speedup)
+
+
+def test_figures_of_a_run_without_times_are_blank_and_not_zero(tmp_path, problem_set):
+    untimed = [dataclasses.replace(item, speedup=None, runtime_ms=None, reference_ms=None) for item in ROWS]
+    found = analyze(
+        read_measured(result_file(tmp_path / "mine.json", tuple(untimed))), problem_set, Question()
+    )
+    level = by_group(found)["level 1", MEASURED_BESIDE]
+    assert (3, 0, None) == (level.correct, level.timed, level.deployed_speedup)
+    assert {None} == set(level.fast_p.values())
 
 
 def test_categories_partition_a_level(tmp_path, problem_set):
