@@ -44,7 +44,7 @@ def audit_command(
     *,
     submission: _Entry = None,
     keys: Annotated[str, typer.Option(help="These kernels, separated by commas.")] = "",
-    top: Annotated[int, typer.Option(help="Else all in quarantine and so many of the fastest.")] = 10,
+    top: Annotated[int, typer.Option(help="Else all in quarantine and so many of the fastest.", min=0)] = 10,
     engine: Annotated[str, typer.Option(help="Where kernels run: local or ray.")] = "local",
     device: _Device = Device.AUTO,
     out: Annotated[Path | None, typer.Option(help="Write what was found as JSON.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,14 +52,21 @@ def import_command(
 
     from leaderboard.files.store import StoreError, read_strictly, write_atomically
 
+    if eager is None and compiled is None:
+        raise _failed("give --eager, --compiled or both")
+    if gpu and not re.fullmatch(r"\w[\w.-]*", gpu):
+        raise _failed(f"--gpu must be a name such as H100, of letters, digits, '.', '_' and '-', got {gpu!r}")
+    given = " and ".join(str(path) for path in (eager, compiled) if path is not None)
     try:
-        if eager is None and compiled is None:
-            raise ValueError("give --eager, --compiled or both")
         files = [None if path is None else read_strictly(path) for path in (eager, compiled)]
         device = device_of(*files)
         problems, unknown = import_timings(files[0], files[1], ProblemSet())
-    except (OSError, StoreError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, StoreError) as error:
         raise _failed(words_for(error)) from error
+    except KeyError as error:
+        raise _failed(f"{given}: a time of KernelBench's has a field {error}, one here lacks it") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _failed(f"{given}: not timing files of KernelBench's: {error}") from error
     if unknown:
         raise _failed(f"the problem set lacks {len(unknown)} of the names, first {unknown[0]}")
     model = gpu or gpu_model(device)

@@ -36,21 +36,24 @@ def build(
     """Build the site; unchanged pages are not written again, stale ones are removed."""
     from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.files.store import StoreError
+    from leaderboard.files.store import StoreError, locked_folder
     from leaderboard.render import OccupiedError, SiteConfig, build_site, default_jobs, require_free
     from leaderboard.render.reading.sources import Places, read_site
 
+    memory = out.with_name(f".{out.name}-read")
     address = base_url if not base_url or base_url.endswith("/") else base_url + "/"
     config = SiteConfig(
         base_url=address,
         repository=repository,
         jobs=jobs or default_jobs(),
-        memory=out.with_name(f".{out.name}-read"),
+        memory=memory,
     )
     places = Places(data=data, submissions=submissions, baselines=baselines, problems=problems or PROBLEM_SET)
     try:
         require_free(out)  # before anything is read, which takes long and is remembered beside it
-        report = build_site(read_site(places, config), out)
+        memory.mkdir(parents=True, exist_ok=True)
+        with locked_folder(memory):
+            report = build_site(read_site(places, config), out)
     except (StoreError, OccupiedError, OSError) as error:
         say(f"error: {words_for(error)}", err=True)
         raise typer.Exit(1) from error

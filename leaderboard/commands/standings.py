@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 
@@ -45,8 +46,8 @@ def standings_command(
         raise _failed(f"--data must be a folder, {data} is a file")
     try:
         boards = load_boards(data, submissions)
-    except (StoreError, InvalidSubmissionError) as error:
-        raise _failed(str(error)) from error
+    except (StoreError, InvalidSubmissionError, OSError) as error:
+        raise _failed(words_for(error)) from error
     chosen = [board for board in boards if gpu in ("", board.name)]
     if gpu and not chosen:
         known = ", ".join(board.name for board in boards) or "none"

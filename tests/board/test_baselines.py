@@ -70,6 +70,11 @@ def test_a_file_read_and_written_again_is_the_same(tmp_path):
         ({"level1": {"19_Softmax.py": stats(1.0)}}, "lacks 1 of the names, first level 1 19_Softmax"),
         ({"level1": {"19_ReLU.py": stats(-1.0)}}, "mean must be positive milliseconds, got -1.0"),
         ({"runs": {}}, "keys like level1, got 'runs'"),
+        (
+            {"level1": {"19_ReLU.py": {"mean": 1.0, "hardware": "NVIDIA H200"}}},
+            "eager.json: a time of KernelBench's has a field 'std'",
+        ),
+        ({"level1": []}, "eager.json: not timing files of KernelBench's: "),
         ({"level1": {"19_ReLU.py": None}}, "must name one device, got []"),
         (None, "give --eager, --compiled or both"),
     ],

@@ -12,6 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
+from leaderboard.files.store import locked_folder
 
 IN_PLACE = """
 import torch
@@ -76,3 +77,25 @@ def test_no_option_takes_what_is_no_finite_number(verb: tuple[str, ...], option:
 
 def test_options_with_floats_are_found() -> None:
     assert {(("evaluate",), "--timeout"), (("pack",), "--cost-usd")} < set(FLOATS)
+
+
+def test_a_baseline_stays_in_its_folder(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        app, ["baseline", "import", "--source", "x", "--gpu", "../out", "--eager", "x.json"]
+    )
+    assert (1, True) == (done.exit_code, "--gpu must be a name such as H100" in done.output)
+
+
+def test_two_builds_of_one_site_do_not_write_at_once(tmp_path: Path) -> None:
+    memory = tmp_path / ".site-read"
+    memory.mkdir()
+    options = ["--data", str(tmp_path), "--submissions", str(tmp_path), "--out", str(tmp_path / "site")]
+    with locked_folder(memory):
+        done = CliRunner().invoke(app, ["site", "build", *options])
+    assert (1, True) == (done.exit_code, "another process is writing it; wait for it" in done.output)
+
+
+def test_a_folder_among_the_results_is_named(tmp_path: Path) -> None:
+    (tmp_path / "results/H100/dir.json").mkdir(parents=True)
+    done = CliRunner().invoke(app, ["standings", "--data", str(tmp_path)])
+    assert (1, True) == (done.exit_code, "dir.json: it is a folder" in done.output), done.output
