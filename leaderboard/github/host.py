@@ -34,6 +34,7 @@ WORK_OFF = "work-off-the-queue"
 ASKED_AGAIN = frozenset({"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"})
 """Methods that are tried again after a passing error: what they say twice is as good as once."""
 NOT_FOUND = 404
+TOO_MANY = 429
 NOBODY = 0
 """The account number of those whose account is gone; owns nothing."""
 OWNING_COMMITS = 30
@@ -45,6 +46,10 @@ Answer = TypeVar("Answer")
 
 class HostError(Exception):
     """The host refused a call or could not be reached, after all retries. One line, for a person."""
+
+
+class RefusalError(HostError):
+    """The host refused this very call, as it would again: a thread is locked, or what was named is gone."""
 
 
 class CutListError(HostError):
@@ -80,7 +85,9 @@ def telling_host_errors() -> Iterator[None]:
         yield
     except github.GithubException as error:
         message = error.data.get("message", "") if isinstance(error.data, dict) else ""
-        raise HostError(f"the host answered {error.status}: {one_line(str(message), 200)}") from error
+        limited = isinstance(error, github.RateLimitExceededException) or error.status == TOO_MANY
+        kind = RefusalError if 400 <= error.status < 500 and not limited else HostError
+        raise kind(f"the host answered {error.status}: {one_line(str(message), 200)}") from error
     except requests.RequestException as error:
         raise HostError(f"the host cannot be reached: {type(error).__name__}") from error
 
@@ -246,8 +253,13 @@ class Host:
 
     @_telling
     def is_over(self, run_id: int) -> bool:
-        """Say whether a run has ended, in whatever way."""
-        return self._repository.get_workflow_run(run_id).status == "completed"
+        """Say whether a run has ended, in whatever way; one that was deleted has."""
+        import github
+
+        try:
+            return self._repository.get_workflow_run(run_id).status == "completed"
+        except github.UnknownObjectException:
+            return True
 
     @_telling
     def work_off(self) -> None:

@@ -58,7 +58,8 @@ class Host:
     people: dict[str, tuple[int, str]] = field(default_factory=dict)
     pulls: dict[int, Pull] = field(default_factory=dict)
     statuses: list[dict] = field(default_factory=list)
-    running: set[int] = field(default_factory=set)
+    runs: dict[int, str] = field(default_factory=dict)
+    """The status of every run that is known; one that was deleted is not."""
     dispatched: list[str] = field(default_factory=list)
     tokens: dict[str, dict[str, str]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -320,8 +321,8 @@ def remove_label(request: Request, number: str, name: str) -> Reply:
 @route("GET", r"/actions/runs/(\d+)", "actions:read")
 def read_run(request: Request, number: str) -> Reply:
     root = f"{request.base}/repos/{NAME}/actions/runs/{number}"
-    status = "in_progress" if int(number) in request.host.running else "completed"
-    return Reply({"id": int(number), "url": root, "status": status})
+    status = request.host.runs.get(int(number))
+    return Reply({"id": int(number), "url": root, "status": status}) if status else NOT_FOUND
 
 
 def answer(method: str, path: str, request: Request) -> Reply:

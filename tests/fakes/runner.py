@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -93,6 +93,8 @@ class Run:
     jobs: dict[str, Job]
     artifacts: dict[str, Path] = field(default_factory=dict)
     site: Path | None = None
+    attempt: int = 1
+    again: Callable[[tuple[str, ...]], None] = lambda jobs: None
 
     @property
     def results(self) -> dict[str, str]:
@@ -127,19 +129,40 @@ class Runner:
             "workflow": workflow.removesuffix(".yml"),
         }
         inputs = payload.get("inputs", {})
-        self.host.running.add(run.id)
-        self._run_file(run, workflow, {"github": given, "inputs": inputs}, head)
-        self.host.running.discard(run.id)
+        run.again = lambda jobs: self._run_file(
+            run, workflow, {"github": given, "inputs": inputs}, head, jobs
+        )
+        return self._carry_out(run, ())
+
+    def rerun(self, run: Run, *jobs: str) -> Run:
+        """Run these jobs of a run again with those that need them, or all; what the others gave stays."""
+        run.attempt += 1
+        return self._carry_out(run, jobs)
+
+    def _carry_out(self, run: Run, jobs: tuple[str, ...]) -> Run:
+        self.host.runs[run.id] = "in_progress"
+        run.again(jobs)
+        self.host.runs[run.id] = "completed"
         return run
 
-    def _run_file(self, run: Run, workflow: str, context: dict[str, Any], head: str) -> None:
+    def _run_file(
+        self, run: Run, workflow: str, context: dict[str, Any], head: str, chosen: tuple[str, ...] = ()
+    ) -> None:
         definition = yaml.load((ROOT / ".github/workflows" / workflow).read_text("utf-8"), yaml.BaseLoader)
         jobs = definition["jobs"]
-        run.jobs |= {job_id: Job(id=job_id, name=job.get("name", job_id)) for job_id, job in jobs.items()}
+        wanted = {
+            job_id for job_id in jobs if not chosen or {job_id, *_ancestors(jobs, job_id)} & set(chosen)
+        }
+        run.jobs |= {job_id: Job(id=job_id, name=jobs[job_id].get("name", job_id)) for job_id in wanted}
+        context = {**context, "github": {**context["github"], "run_attempt": run.attempt}}
         done = {job_id: threading.Event() for job_id in jobs}
+        for job_id in jobs.keys() - wanted:
+            done[job_id].set()
         with ThreadPoolExecutor(len(jobs)) as pool:
             started = [
-                pool.submit(self._when_ready, run, jobs, job_id, done, context, head) for job_id in jobs
+                pool.submit(self._when_ready, run, jobs, job_id, done, context, head)
+                for job_id in jobs
+                if job_id in wanted
             ]
             for future in started:
                 future.result()
@@ -174,7 +197,7 @@ class Runner:
             run.site = called.site
             return
         job.result = "in_progress"
-        place = self.folder / f"{run.id}-{job.id}"
+        place = self.folder / f"{run.id}-{run.attempt}-{job.id}"
         (place / "temp").mkdir(parents=True)
         token = f"token-{run.id}-{job.id}"
         self.host.tokens[token] = self._rights(definition, context)
@@ -273,6 +296,7 @@ class Runner:
             "GITHUB_SERVER_URL": f"file://{self.host.git_dir.parents[1]}",
             "GITHUB_REPOSITORY": fake_github.NAME,
             "GITHUB_RUN_ID": str(run.id),
+            "GITHUB_RUN_ATTEMPT": str(run.attempt),
             "GITHUB_EVENT_NAME": context["github"]["event_name"],
             "GITHUB_EVENT_PATH": str(place / "event.json"),
             "GITHUB_TRIGGERING_ACTOR": context["github"]["event"].get("sender", CRON)["login"],

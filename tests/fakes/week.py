@@ -132,7 +132,7 @@ class Week:
         if taken:
             self.busy += 1
             self.most_busy = max(self.most_busy, self.busy)
-            self.project.host.running.add(number)
+            self.project.host.runs[number] = "in_progress"
             run = Run(number=number, taken=taken, folder=folder)
             fate = self.fates.pop(int(taken["pull"]), "")
             spent = self.minutes / 2 if fate else self.minutes
@@ -142,7 +142,7 @@ class Week:
     def end(self, run: Run, runner: Runner, fate: str) -> None:
         """A run comes to its end: judged, cancelled while it judged, or lost as a whole."""
         self.busy -= 1
-        self.project.host.running.discard(run.number)
+        self.project.host.runs[run.number] = "completed"
         if fate == "lost":
             self.say(f"the run of #{run.taken['pull']} is lost, and says nothing")
             return
