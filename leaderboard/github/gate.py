@@ -1,6 +1,6 @@
 """The verb `gate`: may this evaluation be queued? Reads everything at the commit that was asked for.
 
-A refusal says why in the comment and queues nothing. So does a fault of ours or the host's.
+A refusal says why in the comment and queues nothing. So does a fault of ours or the host's before it is queued.
 """
 
 from __future__ import annotations
@@ -174,7 +174,10 @@ def _queue(voice: Voice, item: queue.Item, settings: RepositorySettings, board: 
 
     there = change_queue(settings, voice.runner, add, f"queue: {item.entry} for {item.board}")
     place = queue.place_of(there, item, board.at_once, datetime.fromisoformat(item.asked_at))
-    voice.report(item.pull, queued_report(item, place, voice.runner))
+    try:
+        voice.report(item.pull, queued_report(item, place, voice.runner))
+    except HostError as error:  # it is queued, and stays so
+        log(f"{item.entry} is queued, and its pull request could not be told: {error}")
 
 
 def _seconds() -> Seconds:

@@ -58,6 +58,12 @@ class Publication:
     folder: Path
     verb: str = ""
 
+    def ticket(self, run: int) -> queue.Ticket:
+        """What names it in the queue."""
+        return queue.Ticket(
+            run=run, pull=self.pull, head_sha=self.head_sha, board=self.board, entry=self.entry
+        )
+
     @classmethod
     def of(cls, environment: Mapping[str, str], folder: Path) -> Publication:
         """Read what `take` handed on; raise EventError where it is malformed."""
@@ -124,12 +130,13 @@ def run_publish(
         spending=_spending(asked, board, runner, moment),
         now=moment,
     )
+    ticket = asked.ticket(runner.run_id)
     try:
         _publish(desk)
     except HostError:
-        change_queue(settings, runner, lambda found: queue.due_at_once(found, runner.run_id), "queue: untold")
+        change_queue(settings, runner, lambda found: queue.due_at_once(found, ticket), "queue: untold")
         raise
-    change_queue(settings, runner, lambda found: queue.without_run(found, runner.run_id), "queue: done")
+    change_queue(settings, runner, lambda found: queue.without(found, ticket), "queue: done")
 
 
 def _publish(desk: _Desk) -> None:

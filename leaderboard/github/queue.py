@@ -1,6 +1,7 @@
 """Who waits for an evaluation and who runs: a list of its own, in a file on a branch of its own. Pure.
 
-An item leaves the list only when its pull request was told how it ended.
+An item leaves the list only when its pull request was told how it ended. It is named by its ticket, never by its
+run alone: a run that is started again may work off another one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,17 @@ AGAIN = ("again", "second-look")
 """Verbs that judge anew what is judged already."""
 PUBLISHING_S = 180.0
 """What an evaluation needs besides judging: to start, and to be recorded and told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ticket:
+    """What tells an item from every other: which run has it, and what was asked for."""
+
+    run: int
+    pull: int
+    head_sha: str
+    board: str
+    entry: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +63,13 @@ class Item:
     run: int = 0
     due: str = ""
     max_usd: float = 0.0
+
+    @property
+    def ticket(self) -> Ticket:
+        """What names it among the others."""
+        return Ticket(
+            run=self.run, pull=self.pull, head_sha=self.head_sha, board=self.board, entry=self.entry
+        )
 
     @property
     def is_fresh(self) -> bool:
@@ -104,31 +123,30 @@ def running(queue: Queue, item: Item) -> bool:
     return any(other.is_running and _same(other, item) and other.head_sha == item.head_sha for other in queue)
 
 
-def without(queue: Queue, item: Item) -> Queue:
+def without(queue: Queue, ticket: Ticket) -> Queue:
     """Take an item out, whether it waits or runs."""
-    return tuple(other for other in queue if not (_same(other, item) and other.run == item.run))
+    return tuple(item for item in queue if item.ticket != ticket)
 
 
-def without_run(queue: Queue, run: int) -> Queue:
-    """Take out what a run worked off."""
-    return tuple(item for item in queue if item.run != run)
-
-
-def due_at_once(queue: Queue, run: int) -> Queue:
+def due_at_once(queue: Queue, ticket: Ticket) -> Queue:
     """Note that a run ends without having told its pull request: the next look does."""
-    return tuple(replace(i, due="1970-01-01T00:00:00+00:00") if i.run == run else i for i in queue)
+    return tuple(replace(i, due="1970-01-01T00:00:00+00:00") if i.ticket == ticket else i for i in queue)
 
 
-def started(queue: Queue, item: Item, *, run: int, max_usd: float, now: datetime) -> Queue:
-    """Note that a run works an item off, and what it may spend."""
+def begun(item: Item, *, run: int, max_usd: float, now: datetime) -> Item:
+    """Give an item as it stands once a run works it off, with what that may spend."""
     due = now + timedelta(seconds=2 * item.seconds + 3600)
-    begun = replace(item, run=run, max_usd=max_usd, due=stamp(due))
-    return tuple(begun if other == item else other for other in queue)
+    return replace(item, run=run, max_usd=max_usd, due=stamp(due))
 
 
-def put_back(queue: Queue, item: Item) -> Queue:
-    """Let an item wait again, in its old place."""
-    return tuple(replace(o, run=0, due="", max_usd=0.0) if o.run == item.run != 0 else o for o in queue)
+def waiting(item: Item) -> Item:
+    """Give an item as it stands while no run has it."""
+    return replace(item, run=0, due="", max_usd=0.0)
+
+
+def replaced(queue: Queue, old: Item, new: Item) -> Queue:
+    """Put an item in the place of another; nothing changes where that one is gone or is another by now."""
+    return tuple(new if item == old else item for item in queue)
 
 
 def overdue(queue: Queue, now: datetime) -> Queue:
@@ -143,13 +161,13 @@ def in_order(queue: Queue, board: str) -> list[Item]:
     So what waits longest of anybody's is never behind more than one of each of the others.
     """
     ours = [item for item in queue if item.board == board]
-    waiting = sorted((i for i in ours if not i.is_running), key=lambda i: (i.asked_at, i.pull))
+    left = sorted((i for i in ours if not i.is_running), key=lambda i: (i.asked_at, i.pull))
     asked = Counter(item.asked_by for item in ours if item.is_running)
     sent = Counter(item.author for item in ours if item.is_running)
     ordered: list[Item] = []
-    while waiting:
-        first = min(waiting, key=lambda i: (asked[i.asked_by], sent[i.author]))
-        waiting.remove(first)
+    while left:
+        first = min(left, key=lambda i: (asked[i.asked_by], sent[i.author]))
+        left.remove(first)
         ordered.append(first)
         asked[first.asked_by] += 1
         sent[first.author] += 1

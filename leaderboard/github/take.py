@@ -5,7 +5,7 @@ It first looks after those that should have ended. Whoever leaves the queue with
 
 from __future__ import annotations
 
-from contextlib import suppress
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,16 +15,15 @@ from leaderboard.files.store import StoreError
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
 from leaderboard.github.event import Runner, write_outputs
-from leaderboard.github.gitrepo import GitError
-from leaderboard.github.host import Host, HostError
+from leaderboard.github.host import Host, HostError, RefusalError
 from leaderboard.github.job import EvaluationJob, write_job
 from leaderboard.github.queue import Item, Queue
 from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.results import DATA, bring_results
 from leaderboard.github.say import Voice, log, running_report, unfinished_report
-from leaderboard.github.settings import RepositorySettings
+from leaderboard.github.settings import BoardSettings, RepositorySettings
 from leaderboard.stages.money import Reserved, allowance
-from leaderboard.texts.inert import code_span
+from leaderboard.texts.inert import annotation, code_span
 
 LEAST_USD = 1.0
 """Dollars with which an evaluation is worth starting, whatever it is thought to cost."""
@@ -46,7 +45,19 @@ class _Desk:
         """Tell a pull request why its evaluation ends here, then take it out of the queue."""
         self.voice.report(item.pull, unfinished_report(item, why, self.runner))
         return change_queue(
-            self.settings, self.runner, lambda now: queue.without(now, item), f"queue: drop {item.entry}"
+            self.settings,
+            self.runner,
+            lambda now: queue.without(now, item.ticket),
+            f"queue: drop {item.entry}",
+        )
+
+    def put(self, new: Item, old: Item, why: str) -> Queue:
+        """Put an item into the queue in the place of another."""
+        return change_queue(
+            self.settings,
+            self.runner,
+            lambda now: queue.replaced(now, old, new),
+            f"queue: {why} {new.entry}",
         )
 
 
@@ -55,25 +66,24 @@ def run_take(
 ) -> None:
     """Write the job of the item that may start now, with what `publish` is to know as outputs.
 
-    Nothing is written where nobody may start. Raises HostError, GitError or StoreError; the item then waits
-    again, in its old place.
+    An item over which the host fails waits in its place for a later run, and the next one is tried: else one
+    locked pull request would hold up all. Nothing is written where nobody may start. Raises HostError where
+    that is the host's fault, GitError or StoreError.
     """
     desk = _Desk(voice=Voice(host=host, runner=runner), settings=settings, now=now or datetime.now(UTC))
     there = change_queue(settings, runner, lambda as_it_is: as_it_is, "queue: begin")
     for item in queue.overdue(there, desk.now):
-        if host.is_over(item.run):
-            there = desk.drop(item, "Its run ended without a word; what it recorded stays.")
-    chosen = _chosen(desk, there)
-    if chosen is None:
-        log("nobody may start now")
-        return
-    try:
-        _start(desk, chosen, out)
-    except (HostError, GitError, StoreError):
-        with suppress(GitError, StoreError):
-            change_queue(settings, runner, lambda found: queue.put_back(found, chosen), "queue: put back")
-        raise
-    run_next(host, runner, settings)
+        there = _look_after(desk, there, item)
+    bring_results(settings, runner)
+    troubles: list[HostError] = []
+    for board in settings.boards:
+        if _start_one(desk, there, board, out, troubles):
+            run_next(host, runner, settings)
+            return
+    log("nobody may start now")
+    for trouble in troubles:
+        if not isinstance(trouble, RefusalError):
+            raise trouble
 
 
 def run_next(host: Host, runner: Runner, settings: RepositorySettings) -> None:
@@ -83,27 +93,50 @@ def run_next(host: Host, runner: Runner, settings: RepositorySettings) -> None:
         host.work_off()
 
 
-def _chosen(desk: _Desk, there: Queue) -> Item | None:
-    """Choose who starts and note it in the queue; those who cannot are told and dropped on the way."""
-    bring_results(desk.settings, desk.runner)
-    for board in desk.settings.boards:
-        while item := queue.next_up(there, board.name, board.at_once):
-            may = _allowance(desk, there, item)
+def _look_after(desk: _Desk, there: Queue, item: Item) -> Queue:
+    """Tell the pull request of a run that ended without a word; one that cannot be told waits again."""
+    try:
+        if not desk.voice.host.is_over(item.run):
+            return there
+    except HostError as error:
+        _warn(item, error)
+        return there
+    try:
+        return desk.drop(item, "Its run ended without a word; what it recorded stays.")
+    except HostError as error:
+        _warn(item, error)
+        return desk.put(queue.waiting(item), item, "put back")
+
+
+def _start_one(desk: _Desk, there: Queue, board: BoardSettings, out: Path, troubles: list[HostError]) -> bool:
+    """Start who is next for a board, if one may; those who cannot are told and dropped on the way."""
+    skipped: list[Item] = []
+    while item := queue.next_up(tuple(one for one in there if one not in skipped), board.name, board.at_once):
+        may = _allowance(desk, there, item)
+        begun = queue.begun(item, run=desk.runner.run_id, max_usd=may, now=desk.now)
+        try:
             why = board.closed_because or _moved(desk, item) or _unaffordable(item, may, desk)
             if why:
                 there = desk.drop(item, why)
                 continue
-            begun: list[Item] = []
+            there = desk.put(begun, item, "start")
+            if begun in there:
+                _start(desk, begun, out)
+                return True
+        except HostError as error:
+            _warn(item, error)
+            troubles.append(error)
+            skipped.append(item)
+            there = desk.put(item, begun, "put back")
+        except StoreError:
+            desk.put(item, begun, "put back")
+            raise
+    return False
 
-            def begin(found: Queue, item: Item = item, begun: list[Item] = begun, may: float = may) -> Queue:
-                changed = queue.started(found, item, run=desk.runner.run_id, max_usd=may, now=desk.now)
-                begun[:] = [one for one in changed if one.run == desk.runner.run_id]
-                return changed
 
-            there = change_queue(desk.settings, desk.runner, begin, f"queue: start {item.entry}")
-            if begun:
-                return begun[0]
-    return None
+def _warn(item: Item, error: HostError) -> None:
+    what = f"{item.entry} for {item.board}, pull request {item.pull}"
+    sys.stdout.write(annotation("warning", f"{what}: left for a later run: {error}") + "\n")
 
 
 def _moved(desk: _Desk, item: Item) -> str:
@@ -146,7 +179,8 @@ def _start(desk: _Desk, item: Item, out: Path) -> None:
         max_usd=item.max_usd,
         fresh=item.is_fresh,
     )
-    write_job(out, job, desk.voice.host.blob(item.blob_sha), data=DATA)
+    raw = desk.voice.host.blob(item.blob_sha)
     desk.voice.report(item.pull, running_report(item, desk.runner), with_status=False)
+    write_job(out, job, raw, data=DATA)
     handed_on = {name: getattr(item, name) for name in ("pull", "head_sha", "entry", "board", "verb")}
     write_outputs(desk.runner, {**handed_on, "max_usd": f"{item.max_usd:.2f}"})

@@ -16,6 +16,7 @@ from fakes.project import PEOPLE, Project, make_origin, payload, submission
 from fakes.runner import SECRETS, Run, Runner, serve_kbl
 
 from leaderboard.files.reviews import read_reviews
+from leaderboard.github import queue
 
 GOOD = submission(
     ("level_1_problem_19_sample_0", "# speedup 2.0"),
@@ -24,6 +25,9 @@ GOOD = submission(
 )
 PATH = "submissions/alice-first.json"
 RECORDED = "data/results/CPU-reduced/alice-first.json"
+
+
+BOBS = {"submissions/bob-second.json": GOOD.replace(b"Alice's first", b"Bob's")}
 
 
 @pytest.fixture(scope="module")
@@ -345,8 +349,8 @@ def test_an_evaluation_that_dies_before_its_first_verdict_leaves_older_ones_and_
     assert ["state: failed"] == pull.labels
 
 
-def test_a_result_that_cannot_be_pushed_is_told(project: Project) -> None:
-    pull = project.open_pull({PATH: GOOD})
+def refuse_pushes_to_main(project: Project) -> Path:
+    """Protect main as a rule of the repository does; gives what to remove to lift that."""
     hook = project.host.git_dir / "hooks/pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(
@@ -354,6 +358,12 @@ def test_a_result_that_cannot_be_pushed_is_told(project: Project) -> None:
         "echo 'GH013: Repository rule violations found' >&2\nexit 1\n"
     )
     hook.chmod(0o755)
+    return hook
+
+
+def test_a_result_that_cannot_be_pushed_is_told(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    refuse_pushes_to_main(project)
     run = project.label(pull)
 
     assert "failure" == run.results["publish"]
@@ -361,6 +371,37 @@ def test_a_result_that_cannot_be_pushed_is_told(project: Project) -> None:
     assert "GH013: Repository rule violations found" in project.comment(pull)
     assert ["state: failed"] == pull.labels
     assert project.result("alice-first") is None
+
+
+def test_a_result_that_could_not_be_pushed_is_published_by_that_job_alone(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    hook = refuse_pushes_to_main(project)
+    run = project.label(pull)
+    hook.unlink()
+    project.runner.rerun(run, "publish")
+
+    assert "success" == run.results["publish"]
+    assert 3 == len(project.result("alice-first")["rows"])
+    assert "Evaluated" in project.comment(pull)
+    assert [] == in_queue(project)
+
+
+def test_a_run_that_is_run_again_takes_nobody_elses_place(project: Project) -> None:
+    lock(project, 7, times=2)
+    project.label(project.open_pull({PATH: GOOD}))
+    hook = refuse_pushes_to_main(project)
+    run = hourly(project)
+    hook.unlink()
+    project.set_on_main("at_once = 4", "at_once = 1")
+    second = project.open_pull(BOBS, author="bob", number=8)
+    project.label(second)
+    project.set_on_main("at_once = 1", "at_once = 4")
+    assert [("alice-first", run.id), ("bob-second", 0)] == in_queue(project)
+    project.runner.rerun(run)
+
+    assert [("alice-first", run.id)] == in_queue(project)
+    assert 3 == len(project.result("bob-second")["rows"])
+    assert "Evaluated" in project.comment(second)
 
 
 def test_a_broken_entry_of_another_keeps_no_result_from_its_place(project: Project) -> None:
@@ -457,6 +498,82 @@ def test_a_host_that_stays_broken_ends_the_gate_with_one_line(project: Project) 
     assert "Traceback" not in run.log
     assert "::error ::" in run.jobs["gate"].log
     assert "evaluate" not in pull.labels
+
+
+def lock(project: Project, pull: int, times: int = 1000) -> Fault:
+    """Lock the thread of a pull request: nobody but those with write access may comment."""
+    words = {"message": "Unable to create comment because issue is locked."}
+    fault = Fault("POST", f"/issues/{pull}/comments", times, 403, words)
+    project.host.faults.append(fault)
+    return fault
+
+
+def hourly(project: Project) -> Run:
+    """Let the schedule of evaluate.yml start."""
+    return project.runner.run("evaluate.yml", "schedule", {})
+
+
+def in_queue(project: Project) -> list[tuple[str, int]]:
+    """The entries of the queue, and the runs that have them."""
+    found = json.loads(project.host.git("show", f"queue:{queue.FILE}"))
+    return [(one["entry"], one["run"]) for one in found]
+
+
+def let_all_be_overdue(project: Project) -> None:
+    """Let the time be over in which those that run should have ended."""
+    found = json.loads(project.host.git("show", f"queue:{queue.FILE}"))
+    late = [{**one, "due": "2026-01-01T00:00:00+00:00"} for one in found]
+    project._commit({queue.FILE: json.dumps(late).encode()}, "queue", "queue", {})
+
+
+def test_a_locked_pull_request_holds_up_nobody_and_has_its_turn_once_it_is_unlocked(project: Project) -> None:
+    locked = lock(project, 7)
+    first = project.open_pull({PATH: GOOD})
+    run = project.label(first)
+    second = project.open_pull(BOBS, author="bob", number=8)
+    project.set_on_main("at_once = 4", "at_once = 1")
+    project.label(second)
+
+    assert {"success", "skipped"} == set(run.results.values())
+    assert "alice-first is queued, and its pull request could not be told" in run.jobs["gate"].log
+    assert "::warning ::alice-first for CPU-reduced, pull request 7" in run.jobs["take"].log
+    assert "Evaluated" in project.comment(second)
+    assert [("alice-first", 0)] == in_queue(project)
+    assert "success" == hourly(project).results["take"]
+
+    locked.times = 0
+    hourly(project)
+    assert "Evaluated" in project.comment(first)
+    assert [] == in_queue(project)
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_an_overdue_run_that_was_deleted_holds_up_nobody(project: Project, locked: bool) -> None:
+    first = project.open_pull({PATH: GOOD})
+    hook = refuse_pushes_to_main(project)
+    run = project.label(first)
+    hook.unlink()
+    del project.host.runs[run.id]
+    let_all_be_overdue(project)
+    project.set_on_main("at_once = 4", "at_once = 1")
+    if locked:
+        project.host.faults.append(Fault("PATCH", "/issues/comments/", 2, 403, {"message": "locked"}))
+    second = project.open_pull(BOBS, author="bob", number=8)
+    project.label(second)
+
+    assert "Evaluated" in project.comment(second)
+    assert ([("alice-first", 0)] if locked else []) == in_queue(project)
+    assert locked or "Its run ended without a word" in project.comment(first)
+
+
+def test_a_host_that_is_down_fails_the_run_and_keeps_the_place(project: Project) -> None:
+    lock(project, 7, times=2)
+    project.label(project.open_pull({PATH: GOOD}))
+    project.host.faults = [Fault("GET", "/pulls/7", 99, 500)]
+    run = hourly(project)
+
+    assert "failure" == run.results["take"]
+    assert [("alice-first", 0)] == in_queue(project)
 
 
 def button(project: Project, verb: str, sender: str = "maria", **inputs: str) -> Run:

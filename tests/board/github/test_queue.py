@@ -33,7 +33,7 @@ def item(pull: int, *, by: str = "maria", author: int = 0, minute: int = 0, **fa
 
 
 def run(found: queue.Queue, one: Item, number: int = 1) -> queue.Queue:
-    return queue.started(found, one, run=number, max_usd=60.0, now=NOW)
+    return queue.replaced(found, one, queue.begun(one, run=number, max_usd=60.0, now=NOW))
 
 
 def test_the_oldest_goes_first() -> None:
@@ -95,7 +95,14 @@ def test_what_was_put_back_waits_in_its_old_place() -> None:
     there = (item(1, minute=1), item(2, minute=2))
     begun = run(there, there[0])
 
-    assert there == queue.put_back(begun, begun[0])
+    assert there == queue.replaced(begun, begun[0], queue.waiting(begun[0]))
+
+
+def test_a_run_that_works_off_a_second_one_names_each_by_itself() -> None:
+    there = run(run((item(1), item(2)), item(1)), item(2))
+
+    assert there[:1] == queue.without(there, there[1].ticket)
+    assert [1] == [one.pull for one in queue.overdue(queue.due_at_once(there, there[0].ticket), NOW)]
 
 
 def test_what_should_have_ended_is_looked_after_and_what_was_untold_at_once() -> None:
@@ -103,7 +110,7 @@ def test_what_should_have_ended_is_looked_after_and_what_was_untold_at_once() ->
 
     assert () == queue.overdue(there, NOW)
     assert there == queue.overdue(there, NOW + timedelta(hours=3))
-    assert 1 == len(queue.overdue(queue.due_at_once(there, 1), NOW))
+    assert 1 == len(queue.overdue(queue.due_at_once(there, there[0].ticket), NOW))
 
 
 def test_a_queue_survives_its_file(tmp_path: Path) -> None:
