@@ -79,12 +79,13 @@ def evaluate(job: JobOption, out: OutOption) -> None:
     from leaderboard.files.store import StoreError
     from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.github.evaluation import run_evaluation
+    from leaderboard.github.event import EventError, run_attempt
     from leaderboard.github.settings import SettingsError, read_settings
     from leaderboard.stages.evaluate import EvaluationError
 
     try:
-        fine = run_evaluation(read_settings(), job, out)
-    except (EvaluationError, StoreError, SettingsError, InvalidSubmissionError, OSError) as error:
+        fine = run_evaluation(read_settings(), job, out, attempt=run_attempt())
+    except (EvaluationError, EventError, StoreError, SettingsError, InvalidSubmissionError, OSError) as error:
         raise _fault(error) from error
     raise typer.Exit(0 if fine else 1)
 

@@ -18,7 +18,10 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """What one run cost at most, in dollars. `metered` is false where the cap counts for want of a bill."""
+    """What one evaluation cost at most, in dollars. `metered` is false where the cap counts for want of a bill.
+
+    A run that is started again may evaluate again: `attempt` counts from 1, and lines of old have none.
+    """
 
     day: str
     run: int
@@ -28,12 +31,18 @@ class Spending:
     seconds: float = 0.0
     calls: int = 0
     metered: bool = True
+    attempt: int = 1
 
     def __post_init__(self) -> None:
         if not _DAY.fullmatch(self.day):
             raise ValueError(f"day must be YYYY-MM-DD, got {self.day!r}")
         if not (math.isfinite(self.usd) and self.usd >= 0):
             raise ValueError(f"usd must be 0 or more, got {self.usd!r}")
+
+    @property
+    def evaluation(self) -> tuple[int, int, str]:
+        """Which evaluation it was: the run, the attempt of it, and the entry."""
+        return self.run, self.attempt, self.entry
 
     @property
     def month(self) -> str:
@@ -47,20 +56,26 @@ def read_month(data: Path, month: str) -> tuple[Spending, ...]:
     if not path.is_file():
         return ()
     try:
-        return tuple(Spending(**item) for item in read_strictly(path))
+        found = read_strictly(path)
+        if not isinstance(found, list):
+            raise TypeError(f"it must hold a list, got {type(found).__name__}")
+        return tuple(Spending(**item) for item in found)
     except (TypeError, ValueError) as error:
         raise StoreError(f"{path}: not a list of what was spent: {error}") from error
 
 
 def read_all(data: Path) -> tuple[Spending, ...]:
     """Read what was spent in all months, oldest first. Raises StoreError."""
-    months = sorted(path.stem for path in (data / "spending").glob("*.json"))
-    return tuple(item for month in months for item in read_month(data, month))
+    found = sorted((data / "spending").glob("*.json"))
+    for path in found:
+        if not _MONTH.fullmatch(path.stem):
+            raise StoreError(f"{path}: the name must be a month, YYYY-MM.json: rename it or take it away")
+    return tuple(item for path in found for item in read_month(data, path.stem))
 
 
 def dump(items: tuple[Spending, ...]) -> str:
     """Write a month's list as text, one line an item."""
-    ordered = sorted(items, key=lambda item: (item.day, item.run))
+    ordered = sorted(items, key=lambda item: (item.day, *item.evaluation))
     lines = [json.dumps(_plain(item), sort_keys=True) for item in ordered]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

@@ -15,19 +15,33 @@ from leaderboard.github.job import read_job, recorded_with
 from leaderboard.github.say import log
 from leaderboard.github.settings import RepositorySettings
 from leaderboard.show.progress import describe
-from leaderboard.stages.evaluate import Evaluation, Outcome, evaluate, load_problems, open_place
+from leaderboard.stages.evaluate import (
+    Evaluation,
+    EvaluationError,
+    Outcome,
+    evaluate,
+    load_problems,
+    open_place,
+)
 
 BILL = "bill.json"
 """Where an evaluation leaves what its meter counted; written anew at every look."""
 
 
-def run_evaluation(settings: RepositorySettings, job_folder: Path, out: Path) -> bool:
+def run_evaluation(settings: RepositorySettings, job_folder: Path, out: Path, *, attempt: int = 1) -> bool:
     """Judge what is left of a job's kernels; give whether every one has a verdict.
 
     The work file grows under `out`; a second call with the same folder continues where the first stopped,
-    and rows that are recorded already and still good are taken over.
+    and rows that are recorded already and still good are taken over. Raises EvaluationError where the run
+    is at another attempt than when the job was taken: its caps were asked for one evaluation.
     """
     job, submission = read_job(job_folder)
+    if attempt != job.attempt:
+        _Teller(out)("bill", {"usd": 0.0, "seconds": 0.0, "calls": 0})
+        raise EvaluationError(
+            f"the job was taken by attempt {job.attempt} of this run, and this is attempt {attempt}: what it "
+            "may spend was allowed once, so nothing is judged; set the label again, or press the button again"
+        )
     board = settings.board(job.board)
     log(f"pull request {job.pull} at {job.head_sha}: {job.entry}, at most ${job.max_usd:.2f}")
     place = open_place(board.engine, board.device, progress=_Teller(out), max_usd=job.max_usd)

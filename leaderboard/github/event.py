@@ -30,6 +30,7 @@ class Runner:
     event_name: str
     payload: Mapping[str, Any]
     actor: str = ""
+    attempt: int = 1
     output: Path | None = None
     summary: Path | None = None
 
@@ -74,6 +75,7 @@ def read_runner(environment: Mapping[str, str] = os.environ) -> Runner:
         payload = json.loads(Path(environment["GITHUB_EVENT_PATH"]).read_text("utf-8"))
         repository = environment["GITHUB_REPOSITORY"]
         run_id = int(environment.get("GITHUB_RUN_ID") or 0)
+        attempt = run_attempt(environment)
         urls = environment["GITHUB_API_URL"], environment["GITHUB_SERVER_URL"]
         event_name = environment["GITHUB_EVENT_NAME"]
     except (KeyError, OSError, ValueError) as error:
@@ -91,9 +93,18 @@ def read_runner(environment: Mapping[str, str] = os.environ) -> Runner:
         event_name=event_name,
         payload=payload,
         actor=environment.get("GITHUB_TRIGGERING_ACTOR", ""),
+        attempt=attempt,
         output=_path(environment, "GITHUB_OUTPUT"),
         summary=_path(environment, "GITHUB_STEP_SUMMARY"),
     )
+
+
+def run_attempt(environment: Mapping[str, str] = os.environ, name: str = "GITHUB_RUN_ATTEMPT") -> int:
+    """Say how often the run was started, from 1; raise EventError where that is no number."""
+    text = environment.get(name) or "1"
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise EventError(f"{name} must be a number from 1, got {text[:40]!r}")
+    return int(text)
 
 
 def start_request(runner: Runner) -> StartRequest:

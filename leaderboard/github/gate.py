@@ -1,6 +1,7 @@
 """The verb `gate`: may this evaluation be queued? Reads everything at the commit that was asked for.
 
-A refusal says why in the comment and queues nothing. So does a fault of ours or the host's before it is queued.
+A refusal says why in the comment and queues nothing. So does a fault of ours or the host's before
+it is queued.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _FILE = "job.json"
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationJob:
-    """One evaluation, bound to a commit and to the file's content."""
+    """One evaluation, bound to a commit, a file's content, and the attempt of the run that took it."""
 
     pull: int
     head_sha: str
@@ -25,6 +25,7 @@ class EvaluationJob:
     submission_sha256: str
     max_usd: float
     fresh: bool = False
+    attempt: int = 1
 
 
 def recorded_with(folder: Path) -> Path:

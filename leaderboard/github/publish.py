@@ -25,7 +25,7 @@ from leaderboard.files.submission import InvalidSubmissionError, Submission
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
 from leaderboard.github.evaluation import BILL
-from leaderboard.github.event import EventError, Runner, commit_sha, pull_number
+from leaderboard.github.event import EventError, Runner, commit_sha, pull_number, run_attempt
 from leaderboard.github.gitrepo import GitError, Remote, commit_to_remote
 from leaderboard.github.host import Host, HostError
 from leaderboard.github.inspect import Inspection, inspect_merged, inspect_pull
@@ -47,7 +47,8 @@ SUBMISSIONS = Path("submissions")
 class Publication:
     """What is to be published: of which pull request and commit, for which board, and what it could cost.
 
-    `folder` is where the evaluation left its result; `verb` is that of the button that asked, if one did.
+    `folder` is where the evaluation left its result; `verb` is that of the button that asked, if one did;
+    `attempt` is that of the run when it evaluated.
     """
 
     pull: int
@@ -57,6 +58,7 @@ class Publication:
     max_usd: float
     folder: Path
     verb: str = ""
+    attempt: int = 1
 
     def ticket(self, run: int) -> queue.Ticket:
         """What names it in the queue."""
@@ -79,6 +81,7 @@ class Publication:
             max_usd=max_usd,
             folder=folder,
             verb=environment.get("VERB", ""),
+            attempt=run_attempt(environment, "ATTEMPT"),
         )
 
 
@@ -183,6 +186,7 @@ def _spending(asked: Publication, board: BoardSettings, runner: Runner, now: dat
     item = Spending(
         day=now.date().isoformat(),
         run=runner.run_id,
+        attempt=asked.attempt,
         entry=asked.entry,
         board=board.name,
         usd=asked.max_usd,

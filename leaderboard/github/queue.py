@@ -1,7 +1,7 @@
 """Who waits for an evaluation and who runs: a list of its own, in a file on a branch of its own. Pure.
 
-An item leaves the list only when its pull request was told how it ended. It is named by its ticket, never by its
-run alone: a run that is started again may work off another one.
+An item leaves the list only when its pull request was told how it ended. It is named by its ticket, never by
+its run alone: a run that is started again may work off another one.
 """
 
 from __future__ import annotations

@@ -178,9 +178,12 @@ def _start(desk: _Desk, item: Item, out: Path) -> None:
         submission_sha256=item.submission_sha256,
         max_usd=item.max_usd,
         fresh=item.is_fresh,
+        attempt=desk.runner.attempt,
     )
     raw = desk.voice.host.blob(item.blob_sha)
     desk.voice.report(item.pull, running_report(item, desk.runner), with_status=False)
     write_job(out, job, raw, data=DATA)
     handed_on = {name: getattr(item, name) for name in ("pull", "head_sha", "entry", "board", "verb")}
-    write_outputs(desk.runner, {**handed_on, "max_usd": f"{item.max_usd:.2f}"})
+    write_outputs(
+        desk.runner, {**handed_on, "max_usd": f"{item.max_usd:.2f}", "attempt": desk.runner.attempt}
+    )

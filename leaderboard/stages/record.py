@@ -114,10 +114,11 @@ def record(case: Case, *work: Path, data: Path, reason: str = "") -> Recorded:
 
 
 def record_spending(data: Path, item: Spending) -> None:
-    """Note what a run cost; a run that is published again replaces what it noted before."""
+    """Note what an evaluation cost; one that is published again replaces what it noted before."""
     data.mkdir(parents=True, exist_ok=True)
     with store.locked_folder(data):
-        others = [other for other in ledger.read_month(data, item.month) if other.run != item.run]
+        known = ledger.read_month(data, item.month)
+        others = [other for other in known if other.evaluation != item.evaluation]
         ledger.write_month(data, item.month, (*others, item))
 
 

@@ -2,7 +2,7 @@
 
 The engine `steady` judges by a kernel's first line (see `fake_engine`) as if on the CPU. STEADY_DIES_AFTER makes
 the whole process die after that many verdicts, as a runner that is taken away does. STEADY_VERDICT is what every
-kernel gets, whatever it says.
+kernel gets, whatever it says. STEADY_IS_PAID lets the engine send bills, at the prices of the rented GPU.
 
 With `--serve SOCKET` it loads everything once and forks for each command that `fakes.kbl_client` sends: the same
 code in a process of its own, without the second that importing takes.
@@ -23,6 +23,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fake_engine import FakeEngine
+from kernel_evaluator.engines import epoch
 from kernel_evaluator.problems.jobs import Verdict
 from kernel_evaluator.records.rows import Environment
 from kernel_evaluator.records.version import evaluator_sha256
@@ -103,7 +104,13 @@ def _run_forked(connection: socket.socket, server: socket.socket, command: Comma
     threading.Thread(target=_answer, args=(connection, child), daemon=True).start()
 
 
+def _set_prices() -> None:
+    if os.environ.get("STEADY_IS_PAID"):
+        epoch._PRICES["steady", "CPU"] = epoch._PRICES["modal", "H100"]
+
+
 def _code_of(command: Command, arguments: list[str]) -> int:
+    _set_prices()
     try:
         command(arguments, prog_name="kbl")
     except SystemExit as ended:
@@ -133,4 +140,5 @@ if len(sys.argv) == 3 and sys.argv[1] == "--serve":
     serve(sys.argv[2])
 else:
     sys.argv[0] = "kbl"
+    _set_prices()
     app()

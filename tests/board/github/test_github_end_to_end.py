@@ -566,6 +566,30 @@ def test_an_overdue_run_that_was_deleted_holds_up_nobody(project: Project, locke
     assert locked or "Its run ended without a word" in project.comment(first)
 
 
+def spent_on_main(project: Project) -> list[tuple[int, int, str, float, bool]]:
+    """What the ledger on main has: run, attempt, entry, dollars, and whether a meter counted them."""
+    (path,) = project.host.git("ls-tree", "--name-only", "main", "data/spending/").split()
+    lines = json.loads(project.on_main(path))
+    return [(one["run"], one["attempt"], one["entry"], one["usd"], one["metered"]) for one in lines]
+
+
+def test_judging_again_within_a_run_asks_no_cap_so_it_is_refused_and_costs_nothing(
+    project: Project,
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.runner.extra = {"STEADY_DIES_AFTER": "1", "STEADY_IS_PAID": "1"}
+    run = project.label(pull)
+    project.runner.extra = {"STEADY_IS_PAID": "1"}
+    project.runner.rerun(run, "evaluate")
+
+    assert "failure" == run.results["evaluate"]
+    assert "taken by attempt 1 of this run, and this is attempt 2" in run.jobs["evaluate"].log
+    assert 1 == len(project.result("alice-first")["rows"])
+    (first, second) = spent_on_main(project)
+    assert (run.id, 1, "alice-first") == first[:3] and not first[4]
+    assert (run.id, 2, "alice-first", 0.0, True) == second
+
+
 def test_a_host_that_is_down_fails_the_run_and_keeps_the_place(project: Project) -> None:
     lock(project, 7, times=2)
     project.label(project.open_pull({PATH: GOOD}))

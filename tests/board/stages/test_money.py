@@ -1,5 +1,6 @@
 """The three caps, and what an estimate is made of."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -65,9 +66,28 @@ def test_what_was_spent_is_kept_by_month_and_a_run_counts_once(tmp_path: Path) -
     assert 9.0 == sum(item.usd for item in read_all(tmp_path))
 
 
-def test_a_broken_ledger_is_an_error_and_not_nothing_spent(tmp_path: Path) -> None:
+def test_evaluations_of_a_run_that_was_started_again_count_each(tmp_path: Path) -> None:
+    old = '[{"day": "2026-11-23", "run": 1, "entry": "alice", "board": "H100", "usd": 50.0}]'
     (tmp_path / "spending").mkdir()
-    (tmp_path / "spending/2026-11.json").write_text('[{"usd": -1}]')
+    (tmp_path / "spending/2026-11.json").write_text(old)
+    for item in (spent(1.0, entry="bob"), replace(spent(2.0), attempt=2), replace(spent(3.0), attempt=2)):
+        record_spending(tmp_path, item)
+
+    assert [50.0, 1.0, 3.0] == [item.usd for item in read_month(tmp_path, "2026-11")]
+
+
+def test_a_file_of_the_ledger_that_is_no_month_is_named(tmp_path: Path) -> None:
+    (tmp_path / "spending").mkdir()
+    (tmp_path / "spending/abc.json").write_text("[]")
+
+    with pytest.raises(StoreError, match=r"abc\.json: the name must be a month"):
+        read_all(tmp_path)
+
+
+@pytest.mark.parametrize("text", ['[{"usd": -1}]', "{}", "null"])
+def test_a_broken_ledger_is_an_error_and_not_nothing_spent(tmp_path: Path, text: str) -> None:
+    (tmp_path / "spending").mkdir()
+    (tmp_path / "spending/2026-11.json").write_text(text)
 
     with pytest.raises(StoreError, match="not a list of what was spent"):
         read_month(tmp_path, "2026-11")
