@@ -35,7 +35,10 @@ def read_strikes(data: Path) -> tuple[Strike, ...]:
     if not path.is_file():
         return ()
     try:
-        return tuple(Strike(**item) for item in read_strictly(path))
+        found = read_strictly(path)
+        if not isinstance(found, list):
+            raise TypeError(f"it must hold a list, got {type(found).__name__}")
+        return tuple(Strike(**item) for item in found)
     except TypeError as error:
         raise StoreError(f"{path}: not a list of strikes: {error}") from error
 

@@ -22,9 +22,13 @@ from leaderboard.stages.record import Recorded
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What recording gave: the result, the one before it, and what of others is on the boards now."""
+    """What recording gave: the result, the one before it, and what of others is on the boards now.
+
+    `counted` is the result without what was struck.
+    """
 
     recorded: Recorded
+    counted: ResultFile
     before: ResultFile | None
     others: tuple[ResultFile, ...]
     merged: Mapping[str, Submission]
@@ -53,7 +57,9 @@ def result_report(
     """Say what an evaluation found, where it would stand, and what is left to judge."""
     result = published.recorded.result
     waiting = _waiting(submission, result)
-    standing, entrants = would_be_standing((result, *published.others), board, submission, published.merged)
+    standing, entrants = would_be_standing(
+        (published.counted, *published.others), board, submission, published.merged
+    )
     outcome = Outcome(
         standing=standing,
         entrants=entrants,

@@ -21,6 +21,7 @@ from leaderboard.files.baseline_files import usual_reference_ms
 from leaderboard.files.ledger import Spending
 from leaderboard.files.merged import merged_results
 from leaderboard.files.reviews import Review, add_review
+from leaderboard.files.struck import without_struck
 from leaderboard.files.submission import InvalidSubmissionError, Submission
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
@@ -31,6 +32,7 @@ from leaderboard.github.host import Host, HostError
 from leaderboard.github.inspect import Inspection, inspect_merged, inspect_pull
 from leaderboard.github.outcome import Published, failed_report, result_report
 from leaderboard.github.queue_branch import change_queue
+from leaderboard.github.results import DATA
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import BoardSettings, RepositorySettings
 from leaderboard.stages.agreement import difference
@@ -267,7 +269,7 @@ def _commit(case: Case, desk: _Desk) -> Published:
             raise UnusableError(
                 f"The evaluation's result was refused: {code_span(str(error), 300)}."
             ) from error
-        done.append(_published(clone / "data", recorded, before))
+        done.append(_published(clone / DATA, recorded, before))
         if desk.asked.verb in queue.AGAIN:
             _log_review(clone / "data", done[-1], desk)
         return _spend(clone / "data", desk, _message(recorded.result, desk.asked))
@@ -296,7 +298,10 @@ def _log_review(data: Path, published: Published, desk: _Desk) -> None:
 
 
 def _published(data: Path, recorded: Recorded, before: ResultFile | None) -> Published:
-    """What others have on the boards; a file of theirs that cannot be read keeps no result from its place."""
+    """What others have on the boards; a file of theirs that cannot be read keeps no result from its place.
+
+    Strikes are read in the checkout of main, where they are written: a branch of results may have none.
+    """
     merged: dict[str, Submission] = {}
     others: list[ResultFile] = []
     for path in sorted((data / "results").glob("*/*.json")):
@@ -305,10 +310,11 @@ def _published(data: Path, recorded: Recorded, before: ResultFile | None) -> Pub
         try:
             result = store.read_result(path)
             merged |= read_submissions(SUBMISSIONS, [result.entry])
-            others += merged_results(data, [result], merged)
+            others += [without_struck(DATA, one) for one in merged_results(data, [result], merged)]
         except (store.StoreError, InvalidSubmissionError) as error:
             log(f"left out of the standings: {error}")
-    return Published(recorded=recorded, before=before, others=tuple(others), merged=merged)
+    counted = without_struck(DATA, without_struck(data, recorded.result))
+    return Published(recorded=recorded, counted=counted, before=before, others=tuple(others), merged=merged)
 
 
 def _check_rows(case: Case, before: ResultFile | None, board: BoardSettings) -> None:

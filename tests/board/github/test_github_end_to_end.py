@@ -843,6 +843,33 @@ def test_what_lies_on_a_branch_of_results_is_not_judged_again(project: Project) 
     assert "`2/40`: 1.500× → 1.700×" in project.comment(pull)
 
 
+@pytest.mark.parametrize("ref", ["main", "results"])
+def test_what_was_struck_counts_in_no_rank_that_is_promised(project: Project, ref: str) -> None:
+    project.set_on_main('results_ref = "main"', f'results_ref = "{ref}"')
+    keys = ("level_1_problem_19_sample_0", "level_2_problem_40_sample_0")
+    pull = project.open_pull({PATH: submission(*((key, "# speedup 9.0") for key in keys))})
+    project.label(pull)
+    project.merge(pull)
+    for key in keys:
+        button(project, "strike", entry="alice-first", kernel=key, reason="a hole")
+    second = {"submissions/bob-second.json": submission(*((key, "# speedup 1.5") for key in keys))}
+    pull = project.open_pull(second, author="bob", number=8)
+    project.label(pull)
+
+    assert "rank 1 of 1" in project.comment(pull)
+
+
+def test_an_appeal_for_a_board_of_another_precision_is_refused_before_it_costs(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    project.merge(pull)
+    run = button(project, "again", entry="alice-first", board="CPU-bf16-reduced")
+
+    assert "failure" == run.results["board"]
+    assert "alice-first is for boards of fp32" in run.log
+    assert [] == in_queue(project)
+
+
 def test_a_branch_of_results_hides_nothing_newer_on_main(project: Project) -> None:
     project.set_on_main('results_ref = "main"', 'results_ref = "results"')
     project.runner.with_site = True
