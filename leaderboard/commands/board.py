@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -14,13 +14,14 @@ from leaderboard.texts.say import say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from leaderboard.github.settings import RepositorySettings
+    from leaderboard.github.settings import BoardSettings
     from leaderboard.stages.upkeep import Due
 
 board = typer.Typer(no_args_is_help=True, help="Verbs for a whole board, in a checkout of the repository.")
 
 BoardOption = Annotated[str, typer.Option("--board", help="The board; the first of the settings by itself.")]
 ReasonOption = Annotated[str, typer.Option(help="Why: it is published.")]
+Done = TypeVar("Done")
 DATA, SUBMISSIONS = Path("data"), Path("submissions")
 
 
@@ -41,17 +42,22 @@ def due(
     """List the entries with rows of an older evaluator, cheapest first, and how to judge them here."""
     from leaderboard.stages.upkeep import affordable
 
-    found = _listed(name, [])
+    found = _do(lambda: _listed(_board(name), []))
     _show(found if usd is None else affordable(found, usd))
 
 
 @board.command()
 def again(entry: str, *, name: BoardOption = "") -> None:
     """Say how to judge every kernel of an entry again, and what that costs: an appeal."""
-    found = _listed(name, [entry])
-    if not found:
-        raise _failed(f"there is no merged entry {entry}")
-    _show(found, fresh=True)
+    from leaderboard.stages.upkeep import UpkeepError, why_not
+
+    def deed() -> list[Due]:
+        chosen = _board(name)
+        if not (found := _listed(chosen, [entry])):
+            raise UpkeepError(why_not(SUBMISSIONS, entry, chosen.name, chosen.precision))
+        return found
+
+    _show(_do(deed), fresh=True)
 
 
 @board.command("second-look")
@@ -59,8 +65,12 @@ def second_look(*, name: BoardOption = "") -> None:
     """Say how to judge the first ten ranks again, in other processes at another time."""
     from leaderboard.stages.upkeep import top
 
-    ranked = top(DATA, SUBMISSIONS, name or _settings().boards[0].name)
-    _show(_listed(name, ranked) if ranked else [], fresh=True)
+    def deed() -> list[Due]:
+        chosen = _board(name)
+        ranked = top(DATA, SUBMISSIONS, chosen.name)
+        return _listed(chosen, ranked) if ranked else []
+
+    _show(_do(deed), fresh=True)
 
 
 @board.command()
@@ -95,25 +105,26 @@ def strike(entry: str, kernel: str, *, reason: ReasonOption) -> None:
     _do(lambda: upkeep.strike(DATA, SUBMISSIONS, entry, kernel, why=reason, today=today))
 
 
-def _listed(name: str, whole: list[str]) -> list[Due]:
-    from leaderboard.files.store import StoreError
-    from leaderboard.files.submission import InvalidSubmissionError
-    from leaderboard.github.settings import SettingsError
-    from leaderboard.stages.upkeep import due
-
-    try:
-        settings = _settings()
-        chosen = settings.board(name) if name else settings.boards[0]
-        found = due(DATA, SUBMISSIONS, chosen.name, engine=chosen.engine, gpu=chosen.gpu, whole=whole)
-    except (SettingsError, StoreError, InvalidSubmissionError) as error:
-        raise _failed(str(error)) from error
-    return [one for one in found if one.submission.entry in whole] if whole else found
-
-
-def _settings() -> RepositorySettings:
+def _board(name: str) -> BoardSettings:
     from leaderboard.github.settings import read_settings
 
-    return read_settings()
+    settings = read_settings()
+    return settings.board(name) if name else settings.boards[0]
+
+
+def _listed(chosen: BoardSettings, whole: list[str]) -> list[Due]:
+    from leaderboard.stages.upkeep import due
+
+    found = due(
+        DATA,
+        SUBMISSIONS,
+        chosen.name,
+        engine=chosen.engine,
+        gpu=chosen.gpu,
+        precision=chosen.precision,
+        whole=whole,
+    )
+    return [one for one in found if one.submission.entry in whole] if whole else found
 
 
 def _show(found: list[Due], *, fresh: bool = False) -> None:
@@ -126,14 +137,18 @@ def _show(found: list[Due], *, fresh: bool = False) -> None:
     say(f"{len(found)} entries, about ${total:.2f}")
 
 
-def _do(deed: Callable[[], None]) -> None:
+def _do(deed: Callable[[], Done]) -> Done:
+    """Do it, and give what it gives; what it cannot do is said in a line."""
     from leaderboard.files.store import StoreError
+    from leaderboard.files.submission import InvalidSubmissionError
+    from leaderboard.github.settings import SettingsError
     from leaderboard.stages.upkeep import UpkeepError
+    from leaderboard.texts.faults import words_for
 
     try:
-        deed()
-    except (UpkeepError, StoreError) as error:
-        raise _failed(str(error)) from error
+        return deed()
+    except (UpkeepError, StoreError, SettingsError, InvalidSubmissionError, OSError) as error:
+        raise _failed(words_for(error)) from error
 
 
 def _today() -> str:

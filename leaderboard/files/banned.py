@@ -43,9 +43,14 @@ def write_bans(bans: Iterable[Ban], path: Path = PATH) -> None:
     tables = [
         "\n[[banned]]\n"
         f"id = {ban.id}\n"
-        f"login = {json.dumps(ban.login)}\n"
-        f"since = {json.dumps(ban.since)}\n"
-        f"reason = {json.dumps(ban.reason)}\n"
+        f"login = {_quoted(ban.login)}\n"
+        f"since = {_quoted(ban.since)}\n"
+        f"reason = {_quoted(ban.reason)}\n"
         for ban in sorted(bans, key=lambda ban: (ban.since, ban.id))
     ]
     write_atomically(path, _HEAD + "".join(tables))
+
+
+def _quoted(text: str) -> str:
+    """Quote as TOML does: in it a character is itself, never the two halves that JSON writes for an emoji."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

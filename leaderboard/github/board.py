@@ -44,7 +44,7 @@ class Asked:
     @property
     def number(self) -> int:
         """The account's number; raise UpkeepError where it is none."""
-        if not self.account.isdecimal():
+        if not (self.account.isascii() and self.account.isdecimal()):
             raise UpkeepError(f"the account must be given by its number, got {self.account[:40]!r}")
         return int(self.account)
 
@@ -93,12 +93,26 @@ def _judge(host: Host, runner: Runner, settings: RepositorySettings, asked: Aske
         listed = upkeep.affordable(listed, left)
         log(f"{len(listed)} entries are due and can be paid from the month's ${left:.2f}")
     elif not listed:
-        raise UpkeepError(f"no merged entry {asked.entry or 'of the top ten'} can be judged for {board.name}")
+        raise UpkeepError(_nothing(asked, board))
     queue_merged(host, runner, settings, board, listed=listed, verb=asked.verb, now=now)
 
 
+def _nothing(asked: Asked, board: BoardSettings) -> str:
+    if asked.verb == "again" and asked.entry:
+        return upkeep.why_not(SUBMISSIONS, asked.entry, board.name, board.precision)
+    return f"no merged entry {asked.entry or 'of the top ten'} can be judged for {board.name}"
+
+
 def _listed(board: BoardSettings, whole: list[str]) -> list[Due]:
-    found = upkeep.due(DATA, SUBMISSIONS, board.name, engine=board.engine, gpu=board.gpu, whole=whole)
+    found = upkeep.due(
+        DATA,
+        SUBMISSIONS,
+        board.name,
+        engine=board.engine,
+        gpu=board.gpu,
+        precision=board.precision,
+        whole=whole,
+    )
     return [one for one in found if one.submission.entry in whole] if whole else found
 
 

@@ -6,13 +6,14 @@ Reads a checkout, and changes files of it. Starts nothing.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import Status
+from kernel_evaluator.records.rows import BOARD_PRECISIONS, Status
 from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files import banned, store, struck
@@ -21,8 +22,10 @@ from leaderboard.files.struck import Strike
 from leaderboard.files.submission import Submission
 from leaderboard.stages.boards import load_boards, read_submissions
 from leaderboard.stages.money import Estimate, estimate, seconds_by_kind
+from leaderboard.texts.inert import visible
 
 TOP = 10
+_LOGIN = re.compile(r"[A-Za-z0-9_-]{1,100}(\[bot\])?")
 
 
 class UpkeepError(Exception):
@@ -39,17 +42,26 @@ class Due:
 
 
 def due(
-    data: Path, submissions: Path, board: str, *, engine: str, gpu: str, whole: Sequence[str] = ()
+    data: Path,
+    submissions: Path,
+    board: str,
+    *,
+    engine: str,
+    gpu: str,
+    precision: str = BOARD_PRECISIONS[0],
+    whole: Sequence[str] = (),
 ) -> list[Due]:
     """List merged entries with rows of an older evaluator or none at all, cheapest first.
 
-    Of the entries in `whole` every kernel is listed.
+    Of the entries in `whole` every kernel is listed. Entries of another precision than the board's are not for it.
     """
     results = {result.entry: result for result in store.recorded_results(data) if result.board == board}
     known = read_submissions(submissions, [path.stem for path in sorted(submissions.glob("*.json"))])
     seconds = seconds_by_kind(store.recorded_results(data), known)
     ours, found = evaluator_sha256(), []
     for entry, submission in known.items():
+        if submission.precision != precision:
+            continue
         rows = results[entry].rows if entry in results else ()
         good = {
             (row.key, row.kernel_sha256)
@@ -63,6 +75,17 @@ def due(
             cost = estimate(sources, seconds, engine=engine, gpu=gpu)
             found.append(Due(submission=submission, kernels=left, cost=cost))
     return sorted(found, key=lambda one: (one.cost.usd or 0.0, one.submission.entry))
+
+
+def why_not(submissions: Path, entry: str, board: str, precision: str) -> str:
+    """Say why an entry cannot be judged for a board: it is not merged, or of another precision."""
+    found = read_submissions(submissions, [entry]).get(entry)
+    if found is None:
+        return f"there is no merged entry {entry}"
+    return (
+        f"{entry} is for boards of {found.precision} (metadata.precision), and {board} is one of "
+        f"{precision}: name a board of {found.precision}"
+    )
 
 
 def affordable(listed: Sequence[Due], usd: float) -> list[Due]:
@@ -86,13 +109,21 @@ def top(data: Path, submissions: Path, board: str) -> list[str]:
 
 
 def ban(path: Path, ban: Ban) -> None:
-    """Put an account on the list; raise UpkeepError where it is there or no reason is given."""
+    """Put an account on the list; raise UpkeepError where it is there, or what is said of it is no use."""
+    if not 0 < ban.id < 2**63:
+        raise UpkeepError(
+            f"the account's number must be 1 to {2**63 - 1}, got {ban.id}: "
+            "gh api users/LOGIN --jq .id says it"
+        )
+    if not _LOGIN.fullmatch(ban.login):
+        raise UpkeepError(
+            f"the login must be letters, digits, - and _, at most 100 of them, got {ban.login[:40]!r}: "
+            "copy it from the account's page"
+        )
     known = banned.read_bans(path)
     if any(other.id == ban.id for other in known):
         raise UpkeepError(f"the account {ban.id} is banned already")
-    if not ban.reason.strip():
-        raise UpkeepError("a ban needs a reason")
-    banned.write_bans([*known, ban], path)
+    banned.write_bans([*known, replace(ban, reason=_reason(ban.reason, "a ban"))], path)
 
 
 def unban(path: Path, account: int) -> None:
@@ -110,12 +141,21 @@ def strike(data: Path, submissions: Path, entry: str, key: str, *, why: str, tod
     digests = {str(k): digest for k, digest in submission.digests.items()} if submission else {}
     if key not in digests:
         raise UpkeepError(f"no merged entry {entry} has a kernel {key}")
-    if not why.strip():
-        raise UpkeepError("a strike needs a reason")
-    day = today.isoformat()
-    new = Strike(entry=entry, key=key, kernel_sha256=digests[key], day=day, why=why)
-    struck.write_strikes(data, [*struck.read_strikes(data), new])
-    log_publicly(data, entry, f"Struck: {key}", why, today)
+    said, known = _reason(why, "a strike"), struck.read_strikes(data)
+    new = Strike(entry=entry, key=key, kernel_sha256=digests[key], day=today.isoformat(), why=said)
+    for other in known:
+        if (other.entry, other.key, other.kernel_sha256) == (entry, key, new.kernel_sha256):
+            raise UpkeepError(f"{entry} {key} is struck already, since {other.day}")
+    struck.write_strikes(data, [*known, new])
+    log_publicly(data, entry, f"Struck: {key}", said, today)
+
+
+def _reason(text: str, of: str) -> str:
+    """Give a reason on one line, without what no reader sees; raise UpkeepError where nothing is left."""
+    said = " ".join(visible(text).split())
+    if not said:
+        raise UpkeepError(f"{of} needs a reason")
+    return said
 
 
 def log_publicly(data: Path, entry: str, what: str, why: str, today: date) -> None:

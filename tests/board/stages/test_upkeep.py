@@ -1,6 +1,7 @@
 """What a board needs from time to time, on the files of a checkout."""
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -10,13 +11,15 @@ from kernel_evaluator.records.version import evaluator_sha256
 from leaderboard.files.banned import Ban, read_bans
 from leaderboard.files.merged import merged_results
 from leaderboard.files.store import StoreError, recorded_results
+from leaderboard.files.struck import read_strikes
 from leaderboard.stages import upkeep
 from leaderboard.stages.boards import read_submissions
 from leaderboard.stages.upkeep import UpkeepError, affordable
 
 ROOT = Path(__file__).resolve().parents[3]
+STRUCK = "level_1_problem_1_sample_0"
 DATA, SUBMISSIONS = ROOT / "data", ROOT / "submissions"
-ALICE = Ban(id=1001, login='al"ice', since="2026-11-24", reason="copied\nkernels")
+ALICE = Ban(id=1001, login="al-ice", since="2026-11-24", reason='copied "kernels" 🙂')
 
 
 def test_a_ban_is_kept_with_its_reason_and_lifted_by_number(tmp_path: Path) -> None:
@@ -30,6 +33,52 @@ def test_a_ban_is_kept_with_its_reason_and_lifted_by_number(tmp_path: Path) -> N
     assert () == read_bans(path)
     with pytest.raises(UpkeepError, match="not banned"):
         upkeep.unban(path, 1001)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"id": -4}, "number must be 1 to .*, got -4"),
+        ({"id": 10**30}, "number must be 1 to "),
+        ({"login": ""}, "login must be letters, .*, got ''"),
+        ({"login": "bob\n[x]"}, "login must be letters"),
+        ({"reason": " \u202e\n"}, "a ban needs a reason"),
+    ],
+)
+def test_a_ban_of_nobody_is_refused(tmp_path: Path, changed: dict, words: str) -> None:
+    with pytest.raises(UpkeepError, match=words):
+        upkeep.ban(tmp_path / "banned.toml", replace(ALICE, **changed))
+    assert not (tmp_path / "banned.toml").exists()
+
+
+def test_what_no_reader_sees_is_left_out_of_reasons(tmp_path: Path) -> None:
+    path, odd = tmp_path / "banned.toml", "copied\n\x07ker\u202enels \x7f🙂"
+    upkeep.ban(path, replace(ALICE, reason=odd))
+    upkeep.strike(tmp_path, SUBMISSIONS, "founders-triton", STRUCK, why=odd, today=date(2026, 11, 24))
+
+    assert ["copied kernels 🙂"] == [one.reason for one in read_bans(path)]
+    assert {"copied kernels 🙂"} == {one.why for one in read_strikes(tmp_path)}
+    assert "copied kernels 🙂" in (tmp_path / "notices.json").read_text()
+
+
+def test_a_kernel_is_struck_once(tmp_path: Path) -> None:
+    def strike() -> None:
+        upkeep.strike(tmp_path, SUBMISSIONS, "founders-triton", STRUCK, why="x", today=date(2026, 11, 24))
+
+    strike()
+    with pytest.raises(UpkeepError, match="struck already, since 2026-11-24"):
+        strike()
+    assert 1 == len(json.loads((tmp_path / "notices.json").read_text()))
+
+
+def test_an_entry_of_another_precision_is_never_due() -> None:
+    whole = ["founders-triton"]
+    found = upkeep.due(
+        DATA, SUBMISSIONS, "H200-bf16", engine="modal", gpu="H100", precision="bf16", whole=whole
+    )
+
+    assert "founders-triton" not in {one.submission.entry for one in found}
+    assert {"bf16"} >= {one.submission.precision for one in found}
 
 
 @pytest.mark.parametrize(
