@@ -154,24 +154,28 @@ def _run(verb: Verb) -> None:
     from kernel_evaluator.machine.extras import require
 
     from leaderboard.files.store import StoreError
+    from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.github.event import EventError, read_runner
     from leaderboard.github.gitrepo import GitError
     from leaderboard.github.host import HostError, connect
     from leaderboard.github.settings import SettingsError, read_settings
 
+    faults = (SettingsError, EventError, HostError, GitError, StoreError, InvalidSubmissionError, OSError)
     require("github", "kbl ci")
     try:
         settings, runner = read_settings(), read_runner()
         host = connect(runner.api_url, runner.repository, runner.token, patience=settings.host)
         fine = verb(host, runner, settings)
-    except (SettingsError, EventError, HostError, GitError, StoreError) as error:
+    except faults as error:
         raise _fault(error) from error
     raise typer.Exit(1 if fine is False else 0)
 
 
 def _fault(error: Exception) -> typer.Exit:
+    from leaderboard.texts.faults import words_for
     from leaderboard.texts.inert import annotation, log_text
 
-    say(annotation("error", str(error)))
-    say(log_text(f"{type(error).__name__}: {error}"))
+    said = words_for(error)
+    say(annotation("error", said))
+    say(log_text(f"{type(error).__name__}: {said}"))
     return typer.Exit(2)

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from leaderboard.files.store import StoreError, read_strictly, write_atomically
 
@@ -100,7 +101,10 @@ def read(folder: Path) -> Queue:
     if not path.is_file():
         return ()
     try:
-        return tuple(Item(**item) for item in read_strictly(path))
+        found = read_strictly(path)
+        if not isinstance(found, list):
+            raise TypeError(f"it must hold a list, got {type(found).__name__}")
+        return tuple(_checked(Item(**item)) for item in found)
     except (TypeError, ValueError) as error:
         raise StoreError(f"{path}: not a queue: {error}") from error
 
@@ -207,6 +211,25 @@ def listed(queue: Iterable[Item]) -> Sequence[dict[str, Any]]:
 
 def _expected_end(item: Item) -> datetime:
     return datetime.fromisoformat(item.due) - timedelta(seconds=item.seconds + 3600 - PUBLISHING_S)
+
+
+def _checked(item: Item) -> Item:
+    """Give an item whose values are what their fields say; raise ValueError that names the first other."""
+    for name, wanted in get_type_hints(Item).items():
+        value, kinds = getattr(item, name), get_args(wanted) or (wanted,)
+        fitting = (*kinds, int) if float in kinds else kinds
+        if isinstance(value, bool) or not isinstance(value, fitting):
+            words = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)
+            raise ValueError(f"{name} must be {words}, got {value!r}")
+    moments = {"asked_at": item.asked_at} | ({"due": item.due} if item.is_running else {})
+    for name, text in moments.items():
+        try:
+            aware = datetime.fromisoformat(text).tzinfo is not None
+        except ValueError:
+            aware = False
+        if not aware:
+            raise ValueError(f"{name} must be a moment such as 2026-11-24T12:00:00+00:00, got {text!r}")
+    return item
 
 
 def _same(one: Item, other: Item) -> bool:

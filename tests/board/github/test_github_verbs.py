@@ -14,11 +14,13 @@ from kernel_evaluator.engines import epoch
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Environment
+from typer.testing import CliRunner
 
 pytest.importorskip("github")
 
 from fakes.fake_github import BOT, Host, Pull, serve
 
+from leaderboard.cli import app
 from leaderboard.files import store
 from leaderboard.files.submission import parse
 from leaderboard.github.event import Runner
@@ -95,6 +97,25 @@ def test_a_verb_off_a_runner_says_so_in_one_line(tmp_path: Path, verb: list[str]
     assert 2 == done.returncode
     assert "not on a runner" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_job_that_is_not_there_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/evaluation.toml").write_bytes(SETTINGS.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(app, ["ci", "evaluate", "--job", "nope", "--out", "out"])
+
+    assert 2 == said.exit_code
+    assert "nope/job.json: there is no such file; check the path" in said.output
+    assert "Errno" not in said.output
+
+
+def test_a_button_never_pushes_out_another_that_waits() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/board.yml").read_text("utf-8"))
+
+    assert "max" == workflow["concurrency"]["queue"]
 
 
 @pytest.fixture

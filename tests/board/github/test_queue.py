@@ -1,5 +1,6 @@
 """Who goes first, who waits where, and that nothing is lost on the way through the queue."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -121,8 +122,34 @@ def test_a_queue_survives_its_file(tmp_path: Path) -> None:
     assert () == queue.read(tmp_path / "elsewhere")
 
 
-def test_a_broken_file_is_an_error_and_no_empty_queue(tmp_path: Path) -> None:
-    (tmp_path / queue.FILE).write_text('[{"pull": 1}]')
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"due": "garbage", "run": 5}, "due must be a moment such as .*, got 'garbage'"),
+        ({"due": "", "run": 5}, "due must be a moment"),
+        ({"asked_at": "2026-11-24"}, "asked_at must be a moment"),
+        ({"seconds": "a"}, "seconds must be float, got 'a'"),
+        ({"usd": "1"}, "usd must be float or null, got '1'"),
+        ({"pull": None}, "pull must be int, got None"),
+        ({"run": True}, "run must be int, got True"),
+        ({"strange": 1}, "strange"),
+    ],
+)
+def test_a_value_that_no_item_can_have_is_named(tmp_path: Path, facts: dict, words: str) -> None:
+    text = json.dumps([{**listed_item(), **facts}])
+    (tmp_path / queue.FILE).write_text(text)
+
+    with pytest.raises(StoreError, match=f"queue.json: not a queue: .*{words}"):
+        queue.read(tmp_path)
+
+
+def listed_item() -> dict:
+    return dict(queue.listed([item(1)])[0])
+
+
+@pytest.mark.parametrize("text", ['[{"pull": 1}]', "[null]", "{}"])
+def test_a_broken_file_is_an_error_and_no_empty_queue(tmp_path: Path, text: str) -> None:
+    (tmp_path / queue.FILE).write_text(text)
 
     with pytest.raises(StoreError, match="not a queue"):
         queue.read(tmp_path)
