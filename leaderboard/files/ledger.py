@@ -20,7 +20,8 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 class Spending:
     """What one evaluation cost at most, in dollars.
 
-    `metered` is false where the cap counts for want of a bill. A run that is started again may evaluate again: `attempt` counts from 1, and lines of old have none.
+    `metered` is false where the cap counts for want of a bill. A run that is started again may evaluate
+    again: `attempt` counts from 1, and lines of old have none.
     """
 
     day: str

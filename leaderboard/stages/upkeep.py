@@ -53,7 +53,8 @@ def due(
 ) -> list[Due]:
     """List merged entries with rows of an older evaluator or none at all, cheapest first.
 
-    Of the entries in `whole` every kernel is listed. Entries of another precision than the board's are not for it.
+    Of the entries in `whole` every kernel is listed. Entries of another precision than the board's are left
+    out.
     """
     results = {result.entry: result for result in store.recorded_results(data) if result.board == board}
     known = read_submissions(submissions, [path.stem for path in sorted(submissions.glob("*.json"))])
