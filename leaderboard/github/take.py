@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from leaderboard.files.ledger import read_all
-from leaderboard.files.store import StoreError
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
 from leaderboard.github.event import Runner, write_outputs
@@ -128,9 +127,6 @@ def _start_one(desk: _Desk, there: Queue, board: BoardSettings, out: Path, troub
             troubles.append(error)
             skipped.append(item)
             there = desk.put(item, begun, "put back")
-        except StoreError:
-            desk.put(item, begun, "put back")
-            raise
     return False
 
 
