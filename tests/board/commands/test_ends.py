@@ -12,6 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from leaderboard.cli import app
 
 KBL = [sys.executable, "-m", "leaderboard"]
 
@@ -115,15 +118,16 @@ def test_a_file_that_finds_no_room_is_named(tmp_path: Path, verb: list[str], nam
     assert not (tmp_path / "new.json").exists()
 
 
-def test_a_folder_or_nothing_where_a_file_is_asked_for_is_said_in_plain_words(tmp_path: Path) -> None:
+def test_a_folder_or_nothing_where_a_file_is_asked_for_is_said_in_plain_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for verb in (["evaluate", "--device", "cpu"], ["plan"], ["record"], ["replay"], ["unpack"]):
         rest = ["level_1_problem_19_sample_0", "--device", "cpu"] if verb == ["replay"] else []
         for name, words in ((".", "it is a folder"), ("none.json", "there is no such file")):
-            done = subprocess.run(
-                [*KBL, *verb, name, *rest], cwd=tmp_path, capture_output=True, text=True, check=False
-            )
-            assert f"error: {name}: {words}" in done.stderr, (verb, done.stderr)
-            assert "Errno" not in done.stderr
+            done = CliRunner().invoke(app, [*verb, name, *rest])
+            assert f"error: {name}: {words}" in done.output, (verb, done.output)
+            assert "Errno" not in done.output
 
 
 def test_on_a_terminal_each_verdict_stays_a_line_with_its_whole_reason(tmp_path: Path) -> None:
