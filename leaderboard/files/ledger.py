@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboard.files.store import StoreError, read_strictly, write_atomically
+from leaderboard.files.store import StoreError, read_list, write_atomically
 
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -54,15 +54,7 @@ class Spending:
 def read_month(data: Path, month: str) -> tuple[Spending, ...]:
     """Read what was spent in a month; nothing where there is no file. Raises StoreError."""
     path = _path(data, month)
-    if not path.is_file():
-        return ()
-    try:
-        found = read_strictly(path)
-        if not isinstance(found, list):
-            raise TypeError(f"it must hold a list, got {type(found).__name__}")
-        return tuple(Spending(**item) for item in found)
-    except (TypeError, ValueError) as error:
-        raise StoreError(f"{path}: not a list of what was spent: {error}") from error
+    return read_list(path, "a list of what was spent", Spending) if path.is_file() else ()
 
 
 def read_all(data: Path) -> tuple[Spending, ...]:

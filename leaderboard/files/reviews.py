@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaderboard.files.store import StoreError, read_strictly, write_atomically
+from leaderboard.files.store import read_list, write_atomically
 
 FOLDER = "reviews"
 
@@ -50,7 +50,4 @@ def add_review(data: Path, review: Review) -> None:
 
 
 def _read(path: Path) -> tuple[Review, ...]:
-    try:
-        return tuple(Review(**item) for item in read_strictly(path))
-    except TypeError as error:
-        raise StoreError(f"{path}: not a list of reviews: {error}") from error
+    return read_list(path, "a list of reviews", Review)

@@ -11,12 +11,14 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kernel_evaluator.records.rows import Environment, ResultFile
+
+T = TypeVar("T")
 
 MAX_RESULT_BYTES = 64 * 1024 * 1024
 _LONGEST_INTEGER = 20
@@ -43,6 +45,17 @@ def read_strictly(path: Path, max_bytes: int = MAX_RESULT_BYTES) -> Any:
         )
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}: not strict JSON: {error}") from error
+
+
+def read_list(path: Path, what: str, make: Callable[..., T]) -> tuple[T, ...]:
+    """Read a list of objects, each made of its fields; raise StoreError where it is not `what`, "a queue"."""
+    try:
+        found = read_strictly(path)
+        if not isinstance(found, list):
+            raise TypeError(f"it must hold a list, got {type(found).__name__}")
+        return tuple(make(**item) for item in found)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{path}: not {what}: {error}") from error
 
 
 def read_result(path: Path) -> ResultFile:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernel_evaluator.records.rows import ResultFile
 
-from leaderboard.files.store import StoreError, read_strictly, write_atomically
+from leaderboard.files.store import read_list, write_atomically
 
 _FILE = "struck.json"
 
@@ -32,15 +32,7 @@ class Strike:
 def read_strikes(data: Path) -> tuple[Strike, ...]:
     """Read what was struck; nothing where there is no file. Raises StoreError."""
     path = data / _FILE
-    if not path.is_file():
-        return ()
-    try:
-        found = read_strictly(path)
-        if not isinstance(found, list):
-            raise TypeError(f"it must hold a list, got {type(found).__name__}")
-        return tuple(Strike(**item) for item in found)
-    except TypeError as error:
-        raise StoreError(f"{path}: not a list of strikes: {error}") from error
+    return read_list(path, "a list of strikes", Strike) if path.is_file() else ()
 
 
 def write_strikes(data: Path, strikes: Iterable[Strike]) -> None:

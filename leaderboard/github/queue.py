@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from leaderboard.files.store import StoreError, read_strictly, write_atomically
+from leaderboard.files.store import read_list, write_atomically
 
 FILE = "queue.json"
 AGAIN = ("again", "second-look")
@@ -98,15 +98,7 @@ Queue = tuple[Item, ...]
 def read(folder: Path) -> Queue:
     """Read the queue from a checkout of its branch; empty where there is none. Raises StoreError."""
     path = folder / FILE
-    if not path.is_file():
-        return ()
-    try:
-        found = read_strictly(path)
-        if not isinstance(found, list):
-            raise TypeError(f"it must hold a list, got {type(found).__name__}")
-        return tuple(_checked(Item(**item)) for item in found)
-    except (TypeError, ValueError) as error:
-        raise StoreError(f"{path}: not a queue: {error}") from error
+    return read_list(path, "a queue", _checked) if path.is_file() else ()
 
 
 def write(folder: Path, queue: Queue) -> None:
@@ -213,8 +205,9 @@ def _expected_end(item: Item) -> datetime:
     return datetime.fromisoformat(item.due) - timedelta(seconds=item.seconds + 3600 - PUBLISHING_S)
 
 
-def _checked(item: Item) -> Item:
+def _checked(**fields: Any) -> Item:
     """Give an item whose values are what their fields say; raise ValueError that names the first other."""
+    item = Item(**fields)
     for name, wanted in get_type_hints(Item).items():
         value, kinds = getattr(item, name), get_args(wanted) or (wanted,)
         fitting = (*kinds, int) if float in kinds else kinds
