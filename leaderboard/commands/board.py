@@ -40,20 +40,22 @@ def due(
     name: BoardOption = "",
 ) -> None:
     """List the entries with rows of an older evaluator, cheapest first, and how to judge them here."""
+    from leaderboard.github.board import due_on
     from leaderboard.stages.upkeep import affordable
 
-    found = _do(lambda: _listed(_board(name), []))
+    found = _do(lambda: due_on(_board(name), []))
     _show(found if usd is None else affordable(found, usd))
 
 
 @board.command()
 def again(entry: str, *, name: BoardOption = "") -> None:
     """Say how to judge every kernel of an entry again, and what that costs: an appeal."""
+    from leaderboard.github.board import due_on
     from leaderboard.stages.upkeep import UpkeepError, why_not
 
     def deed() -> list[Due]:
         chosen = _board(name)
-        if not (found := _listed(chosen, [entry])):
+        if not (found := due_on(chosen, [entry])):
             raise UpkeepError(why_not(SUBMISSIONS, entry, chosen.name, chosen.precision))
         return found
 
@@ -63,12 +65,13 @@ def again(entry: str, *, name: BoardOption = "") -> None:
 @board.command("second-look")
 def second_look(*, name: BoardOption = "") -> None:
     """Say how to judge the first ten ranks again, in other processes at another time."""
+    from leaderboard.github.board import due_on
     from leaderboard.stages.upkeep import top
 
     def deed() -> list[Due]:
         chosen = _board(name)
         ranked = top(DATA, SUBMISSIONS, chosen.name)
-        return _listed(chosen, ranked) if ranked else []
+        return due_on(chosen, ranked) if ranked else []
 
     _show(_do(deed), fresh=True)
 
@@ -110,21 +113,6 @@ def _board(name: str) -> BoardSettings:
 
     settings = read_settings()
     return settings.board(name) if name else settings.boards[0]
-
-
-def _listed(chosen: BoardSettings, whole: list[str]) -> list[Due]:
-    from leaderboard.stages.upkeep import due
-
-    found = due(
-        DATA,
-        SUBMISSIONS,
-        chosen.name,
-        engine=chosen.engine,
-        gpu=chosen.gpu,
-        precision=chosen.precision,
-        whole=whole,
-    )
-    return [one for one in found if one.submission.entry in whole] if whole else found
 
 
 def _show(found: list[Due], *, fresh: bool = False) -> None:

@@ -87,7 +87,7 @@ def _judge(host: Host, runner: Runner, settings: RepositorySettings, asked: Aske
     if board.closed_because:
         raise UpkeepError(f"nothing can be judged for {board.name}: {board.closed_because}")
     whole = {"due": [], "again": [asked.entry], "second-look": upkeep.top(DATA, SUBMISSIONS, board.name)}
-    listed = _listed(board, whole[asked.verb])
+    listed = due_on(board, whole[asked.verb])
     if asked.verb == "due":
         left = _left_of_month(settings, now)
         listed = upkeep.affordable(listed, left)
@@ -103,7 +103,8 @@ def _nothing(asked: Asked, board: BoardSettings) -> str:
     return f"no merged entry {asked.entry or 'of the top ten'} can be judged for {board.name}"
 
 
-def _listed(board: BoardSettings, whole: list[str]) -> list[Due]:
+def due_on(board: BoardSettings, whole: list[str]) -> list[Due]:
+    """List what is due on a board, cheapest first; where entries are named, theirs alone and every kernel."""
     found = upkeep.due(
         DATA,
         SUBMISSIONS,
