@@ -55,9 +55,9 @@ def kernel_page(board: str, entry: str, problem: str, sample: int = 0) -> str:
     return f"{problem_page(problem)}?board={slug(board)}&a={entry}{chosen}#code"
 
 
-def problems_page(board: str) -> str:
-    """The list of problems with a board's figures; of the first board where none is named."""
-    return f"problems/{slug(board)}.html" if board else "problems/index.html"
+def problems_page(board: str, first: str) -> str:
+    """The list of problems with a board's figures; those of the first board have the folder's address."""
+    return "problems/index.html" if board == first else f"problems/{slug(board)}.html"
 
 
 def matrix_page(board: str) -> str:

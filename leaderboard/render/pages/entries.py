@@ -31,7 +31,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
     standing = line.standing
     kernels = view.by_entry[standing.entry]
     scored = [kernel for kernel in kernels if is_scored(kernel.key, view.board.unranked_problems)]
-    failed, failed_of_scored = (sum(not kernel.is_correct for kernel in some) for some in (kernels, scored))
+    statuses, failed = failures(kernels), failures(scored)
     site.page(
         line.page,
         "entry.html",
@@ -39,9 +39,9 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         line=line,
         standing=standing,
         rows=kernel_rows(kernels, root=places.up(line.page), board=view.name),
-        failures=failures(scored),
-        beside=failed - failed_of_scored,
-        statuses=failures(kernels),
+        failures=failed,
+        beside=sum(number for *_, number in statuses) - sum(number for *_, number in failed),
+        statuses=statuses,
         waiting=max(standing.overall.submitted - len(scored), 0),
         missing=missing(standing.overall),
         bars=charts.histogram([kernel.speedup for kernel in kernels if kernel.speedup and kernel.is_correct]),

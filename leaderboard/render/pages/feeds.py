@@ -52,8 +52,7 @@ def _pages(site: Site) -> Iterator[str]:
     yield from ("index.html", "compare.html", "method.html", "submit.html", "trust.html", "about.html")
     yield from (places.problem_page(problem) for problem in site.problems)
     for view in site.boards:
-        name = "" if view is site.boards[0] else view.name
-        yield from (places.board_page(view.name), places.problems_page(name))
+        yield from (places.board_page(view.name), places.problems_page(view.name, site.boards[0].name))
         yield from (places.matrix_page(view.name), places.records_page(view.name))
         yield from (line.page for line in view.entries)
 

@@ -186,7 +186,7 @@ def write_problem_list(site: Site) -> None:
             for problem, item in site.problems.items()
         ]
         site.page(
-            places.problems_page("" if view is None or view is site.boards[0] else view.name),
+            places.problems_page(view.name, site.boards[0].name) if view else places.problems_page("", ""),
             "problems.html",
             view=view,
             rows=rows,
