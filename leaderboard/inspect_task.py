@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ from leaderboard.prompts import PromptOptions
 from leaderboard.prompts.shown import shown
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.workers import Device, Workers
+from leaderboard.stages.checked import checked
 from leaderboard.stages.evaluate import chosen_device, visible_gpus
 from leaderboard.texts.say import say
 
@@ -77,21 +79,24 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
     `num_perf_trials` decides nothing. Raises ValueError for an option or a GPU that there is not.
     """
     _refuse(unknown)
+    _refuse_below({"p": (p, 0), "limit": (limit, 1), "max_regenerations": (max_regenerations, 0)})
     if num_perf_trials != NUM_PERF_TRIALS:
         say("note: num_perf_trials changes nothing: timing goes on until its interval is tight", err=True)
     chosen, gpus = _device(device)
     prompt = PromptOptions(
         backend=backend, option=option, precision=precision, gpu_name=gpu_name if include_hardware else None
     )
-    settings = Settings(
-        profile=profile,
-        timing_method=timing_method,
-        sizes="full" if chosen == "cuda" else "reduced",
-        device=chosen,
-        precision=precision,
-        trials=num_correct_trials,
-        measure=measure_performance,
-        timeout_s=timeout_s,
+    settings = checked(
+        Settings(
+            profile=profile,
+            timing_method=timing_method,
+            sizes="full" if chosen == "cuda" else "reduced",
+            device=chosen,
+            precision=precision,
+            trials=num_correct_trials,
+            measure=measure_performance,
+            timeout_s=timeout_s,
+        )
     )
     return Task(
         dataset=_dataset(_words(splits), _numbers(problem_ids), prompt)[:limit],
@@ -110,6 +115,13 @@ def _refuse(unknown: Mapping[str, Any]) -> None:
         near = difflib.get_close_matches(name, known, n=1)
         meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         raise ValueError(f"kernelbench has no option {name!r}; {meant}")
+
+
+def _refuse_below(numbers: Mapping[str, tuple[float | None, int]]) -> None:
+    """Refuse a number below what makes sense, and what is none; `None` leaves the choice open."""
+    for name, (value, least) in numbers.items():
+        if value is not None and not least <= value < math.inf:
+            raise ValueError(f"{name} must be {least} or more, got {value}")
 
 
 def _device(named: str | int) -> tuple[str, tuple[int, ...]]:

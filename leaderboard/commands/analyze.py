@@ -104,7 +104,7 @@ def compare_command(
     b: Annotated[Path, typer.Argument(help="Another one.")],
     *,
     output: _Output = Format.TABLE,
-    top: Annotated[int, typer.Option(help="Kernels listed in a table; 0 lists all.")] = 20,
+    top: Annotated[int, typer.Option(help="Kernels listed in a table; 0 lists all.", min=0)] = 20,
 ) -> None:
     """Put two runs side by side: what each gets right, and how much faster B is where both are right.
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.commands.evaluate import selection_of
-from leaderboard.commands.numbers import LONGEST_S, finite
+from leaderboard.commands.numbers import finite
+from leaderboard.stages.checked import LONGEST_S
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaderboard.commands.numbers import LONGEST_S, finite
+from leaderboard.commands.numbers import finite
+from leaderboard.stages.checked import LONGEST_S
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -41,7 +42,7 @@ def generate_command(  # noqa: PLR0913  # one option a choice
     prompts_file: Annotated[Path | None, typer.Option(help="A prompts file of your own (TOML).")] = None,
     hardware: Annotated[str, typer.Option(help="Tell the model about this device: H100, MI300X, …")] = "",
     temperature: Annotated[float, typer.Option(help="Sampling temperature.", min=0.0, callback=finite)] = 0.0,
-    max_tokens: Annotated[int, typer.Option(help="Longest answer; 0 leaves it to the server.")] = 0,
+    max_tokens: Annotated[int, typer.Option(help="Longest answer; 0 leaves it to the server.", min=0)] = 0,
     parameter: Annotated[list[str] | None, typer.Option(help="More for the request: NAME=JSON.")] = None,
     price: Annotated[str, typer.Option(help="Dollars a million tokens, in and out: 3,15.")] = "",
     turns: Annotated[int, typer.Option(help="Turns with the evaluator's feedback between.", min=1)] = 1,

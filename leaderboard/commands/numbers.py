@@ -1,4 +1,4 @@
-"""What options that take numbers have in common: none is nan or infinite, and every wait has an end."""
+"""What options that take numbers have in common: none is nan or infinite."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import typer
-
-LONGEST_S = 86_400.0
-"""The most seconds that an option takes: a day, which every clock and every wait can count."""
 
 T = TypeVar("T", float, float | None, Sequence[float] | None)
 

@@ -10,7 +10,8 @@ import typer
 
 from leaderboard.commands.evaluate import Device as Choice
 from leaderboard.commands.evaluate import parse_indices
-from leaderboard.commands.numbers import LONGEST_S, finite
+from leaderboard.commands.numbers import finite
+from leaderboard.stages.checked import LONGEST_S
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -33,8 +34,10 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     ] = Choice.AUTO,
     gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
     problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
-    max_queued: Annotated[int, typer.Option(help="Judgements that may wait; more get HTTP 429.")] = 1000,
-    max_kept: Annotated[int, typer.Option(help="Finished judgements that can be looked up.")] = 10_000,
+    max_queued: Annotated[
+        int, typer.Option(help="Judgements that may wait; more get HTTP 429.", min=1)
+    ] = 1000,
+    max_kept: Annotated[int, typer.Option(help="Finished judgements that can be looked up.", min=1)] = 10_000,
     max_timeout: Annotated[
         float,
         typer.Option(

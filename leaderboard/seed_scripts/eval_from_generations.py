@@ -7,19 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from kernel_evaluator.building.builder import CACHE_VARIABLE, Builder
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.problems.jobs import Job, Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.places import PROBLEM_SET
-from kernel_evaluator.records.rows import Status
+from kernel_evaluator.records.rows import Profile, Status
 from kernel_evaluator.upstream.files import RunFolder
 
 from leaderboard.runs.run_evaluation import RunEvaluation, put_aside_foreign_results
 from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.show.progress import Reporter
 from leaderboard.stages.build import build_all, summary_table
+from leaderboard.stages.checked import checked
 from leaderboard.stages.evaluate import Place, chosen_device, load_problems, open_place
 from leaderboard.texts.say import say
 
@@ -137,15 +139,15 @@ def _place(options: Options) -> Place:
 
 
 def _settings(options: Options, device: str) -> Settings:
-    if options.profile not in ("ranked", "compat"):
-        raise ValueError(f"profile must be ranked or compat, got {options.profile!r}")
-    return Settings(
-        profile="compat" if options.profile == "compat" else "ranked",
-        sizes="full" if device == "cuda" else "reduced",
-        device=device,
-        precision=options.precision,
-        trials=options.num_correct_trials,
-        measure=options.measure_performance,
-        timeout_s=float(options.timeout),
-        timing_method=options.timing_method,
+    return checked(
+        Settings(
+            profile=cast(Profile, options.profile),
+            sizes="full" if device == "cuda" else "reduced",
+            device=device,
+            precision=options.precision,
+            trials=options.num_correct_trials,
+            measure=options.measure_performance,
+            timeout_s=float(options.timeout),
+            timing_method=options.timing_method,
+        )
     )

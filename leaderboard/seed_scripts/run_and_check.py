@@ -14,6 +14,7 @@ from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import Row
 
 from leaderboard.seed_scripts.runner import run_script, say_unused
+from leaderboard.stages.checked import checked
 from leaderboard.stages.evaluate import chosen_device, open_place
 from leaderboard.texts.say import say
 
@@ -74,13 +75,15 @@ def run(options: Options) -> int:
     device = chosen_device(options.device, options.eval_mode)
     problem = _problem(options, device)
     key = KernelKey(problem.level, problem.problem_id)
-    settings = Settings(
-        sizes="reduced" if device == "cpu" and options.ref_origin == "kernelbench" else "full",
-        device=device,
-        precision=options.precision,
-        trials=options.num_correct_trials,
-        measure=options.measure_performance,
-        timeout_s=float(options.timeout),
+    settings = checked(
+        Settings(
+            sizes="reduced" if device == "cpu" and options.ref_origin == "kernelbench" else "full",
+            device=device,
+            precision=options.precision,
+            trials=options.num_correct_trials,
+            measure=options.measure_performance,
+            timeout_s=float(options.timeout),
+        )
     )
     engine = open_place(options.eval_mode, device).engine
     [verdict] = engine.run([Job(key=key, source=source, problem=problem)], settings)

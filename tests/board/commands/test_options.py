@@ -99,3 +99,12 @@ def test_a_folder_among_the_results_is_named(tmp_path: Path) -> None:
     (tmp_path / "results/H100/dir.json").mkdir(parents=True)
     done = CliRunner().invoke(app, ["standings", "--data", str(tmp_path)])
     assert (1, True) == (done.exit_code, "dir.json: it is a folder" in done.output), done.output
+
+
+@pytest.mark.parametrize(
+    "words", ["serve --max-queued=0", "serve --max-kept=0", "generate --max-tokens=-1", "compare --top=-1"]
+)
+def test_a_number_of_things_is_no_smaller_than_makes_sense(words: str) -> None:
+    done = CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"})
+    option = words.split()[1].partition("=")[0]
+    assert (2, True) == (done.exit_code, f"Invalid value for '{option}'" in done.output), done.output

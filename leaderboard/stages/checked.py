@@ -1,0 +1,31 @@
+"""What settings of an evaluation can be: for callers whose options are free text, as KernelBench's are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernel_evaluator.problems.jobs import Settings
+
+LONGEST_S = 86_400.0
+"""The most seconds that an option takes: a day, which every clock and every wait can count."""
+
+CHOICES = {
+    "profile": ("ranked", "compat"),
+    "precision": ("fp32", "fp16", "bf16"),
+    "timing_method": ("cuda_event", "host_time", "do_bench"),
+}
+
+
+def checked(settings: Settings) -> Settings:
+    """Give the settings back. Raises ValueError for what no evaluation can have, by KernelBench's name."""
+    for name, known in CHOICES.items():
+        if (value := getattr(settings, name)) not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
+    if settings.trials < 1:
+        raise ValueError(f"num_correct_trials must be 1 or more, got {settings.trials}")
+    if not 0 < settings.timeout_s <= LONGEST_S:
+        raise ValueError(
+            f"timeout must be above 0 and at most {LONGEST_S:g} seconds, got {settings.timeout_s}"
+        )
+    return settings
