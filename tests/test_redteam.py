@@ -126,6 +126,15 @@ def test_the_page_on_trust_says_what_lies_above_its_twin_and_how_many_copies_the
     assert (copies["redteam-H100"], copies["redteam-H200"]) == (20, 82)
 
 
+def row_of(record):
+    return Row.from_json(record["row"])
+
+
+def is_unforeseen(record):
+    """Whether the verdict is another than what a case expects, or than correct where a layer is off."""
+    return record["row"]["status"] not in (["correct"] if record["off"] else record["expect"])
+
+
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     """Verdicts on a part of the corpus, as the evaluator of this checkout gives them."""
@@ -138,12 +147,14 @@ def judged(tmp_path_factory):
     redteam.run(chosen, "cpu", done, float("inf"))
     # Tests run beside, which makes clocks late; as with builds beside, what hangs on time is judged again.
     records = dict(done.rows)
-    late = [case for case in chosen if is_late(Row.from_json(records[case.name]["row"]))]
+    late = [
+        case for case in chosen if is_unforeseen(records[case.name]) and is_late(row_of(records[case.name]))
+    ]
     for _ in range(CALMER_TRIES):
         again = redteam.Done(tmp_path_factory.mktemp("redteam") / "again.jsonl")
         redteam.run(late, "cpu", again, float("inf"))
         records |= again.rows
-        late = [case for case in late if is_without_verdict(Row.from_json(again.rows[case.name]["row"]))]
+        late = [case for case in late if is_without_verdict(row_of(again.rows[case.name]))]
         if not late:
             break
     return records
@@ -155,10 +166,7 @@ def test_cheats_do_not_win_and_honest_kernels_are_accepted(judged):
     assert [name for name, record in plain.items() if redteam_report.has_won(record, judged)] == []
     odd = {name: record["row"]["status"] for name, record in plain.items() if record["kind"] != "exploit"}
     assert set(odd.values()) == {"correct"}, odd
-    unforeseen = {
-        name: r["row"]["status"] for name, r in plain.items() if r["row"]["status"] not in r["expect"]
-    }
-    assert unforeseen == {}
+    assert {name: record["row"]["status"] for name, record in plain.items() if is_unforeseen(record)} == {}
 
 
 @pytest.mark.timeout(900)
