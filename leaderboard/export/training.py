@@ -58,7 +58,7 @@ def preferences(samples: Sequence[Sample], thinking: Thinking, pairs: int = 4) -
     by_prompt: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         if sample.reward is None:
-            data.left_out["not judged"] += 1
+            data.left_out[_outcome(sample)] += 1
         else:
             by_prompt[json.dumps(_plain(sample.reply.messages))].append(sample)
     for group in by_prompt.values():
@@ -88,7 +88,7 @@ def trajectories(samples: Sequence[Sample], thinking: Thinking) -> Data:
         turns.sort(key=lambda sample: (sample.reply.turn, sample.reply.attempt))
         values = [sample.value for sample in turns if sample.reward is not None]
         if not values:
-            data.left_out["not judged"] += 1
+            data.left_out[_outcome(turns[-1])] += 1
             continue
         data.lines.append(
             {
@@ -105,13 +105,17 @@ def trajectories(samples: Sequence[Sample], thinking: Thinking) -> Data:
 
 
 def _unfit(sample: Sample, min_speedup: float) -> str:
-    if sample.row is None:
-        return "not judged" if sample.reply.code else "no kernel"
-    if not sample.row.is_correct:
-        return sample.row.status.value
+    if sample.row is None or not sample.row.is_correct:
+        return _outcome(sample)
     if min_speedup and (sample.row.speedup or 0.0) < min_speedup:
         return "not fast enough"
     return ""
+
+
+def _outcome(sample: Sample) -> str:
+    if sample.row is not None:
+        return sample.row.status.value
+    return "not judged" if sample.reply.code else "no kernel"
 
 
 def _is_clear(better: Sample, worse: Sample) -> bool:

@@ -40,13 +40,17 @@ def read_reviews(data: Path) -> tuple[Review, ...]:
 
 
 def add_review(data: Path, review: Review) -> None:
-    """Add a review; a run that is published again replaces what it said before."""
+    """Add a review; what a run says of a revision once more takes the place of what it said before."""
     path = data / FOLDER / f"{review.day[:7]}.json"
-    others = [other for other in _read(path) if other.run != review.run] if path.is_file() else []
+    others = [other for other in _read(path) if _what(other) != _what(review)] if path.is_file() else []
     ordered = sorted([*others, review], key=lambda one: (one.day, one.run))
     lines = [json.dumps(dataclasses.asdict(one), sort_keys=True, ensure_ascii=False) for one in ordered]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def _what(review: Review) -> tuple[int, str, str, int]:
+    return review.run, review.board, review.entry, review.revision
 
 
 def _read(path: Path) -> tuple[Review, ...]:

@@ -12,8 +12,8 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[
 
 from canned_model import CannedModel, serving
 from fake_engine import FakeEngine
-from kernel_evaluator.problems.jobs import Settings
-from kernel_evaluator.records.rows import Environment, ResultFile
+from kernel_evaluator.problems.jobs import Settings, unmeasured_row
+from kernel_evaluator.records.rows import Environment, ResultFile, Status
 
 from leaderboard.export.samples import Sample, read_samples
 from leaderboard.export.thinking import Thinking
@@ -140,6 +140,20 @@ def test_pairs_are_of_the_same_prompt_and_clearly_apart(run, tmp_path):
     assert {(19, "correct", "mismatch"), (20, "correct", "mismatch")} == pairs
     assert 2 == data.left_out["intervals overlap"], "1.51 and 1.5 cannot be told apart"
     assert all(pair["chosen_reward"] > pair["rejected_reward"] for pair in data.lines)
+
+
+def test_every_export_says_alike_why_a_reply_is_left_out(run):
+    first = read_samples([run[0]], [run[1]])[0]
+    without = replace(first, row=None)
+    empty = replace(without, reply=replace(first.reply, code=None))
+    unsaid = replace(first, row=unmeasured_row(_job(first.reply.key, KERNEL), Status.INFRA_ERROR))
+    for sample, why in ((without, "not judged"), (empty, "no kernel"), (unsaid, "infra_error")):
+        for left_out in (
+            conversations([sample], Thinking()).left_out,
+            preferences([sample], Thinking()).left_out,
+            trajectories([sample], Thinking()).left_out,
+        ):
+            assert {why: 1} == left_out
 
 
 def test_the_turns_of_a_sample_carry_their_feedback_and_rewards(tmp_path):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sitehouse
 
-from leaderboard.files.reviews import Review, add_review
+from leaderboard.files.reviews import Review, add_review, read_reviews
 from leaderboard.files.store import StoreError
 from leaderboard.render.audits import read_audits
 from leaderboard.render.pages.entries import stands_on
@@ -71,3 +72,17 @@ def test_second_looks_and_appeals_stand_among_audits(tmp_path: Path) -> None:
     appeal, look = read_audits(tmp_path)
     assert (appeal.what, appeal.kernels, appeal.held, appeal.looks) == ("appeal", 40, 40, ())
     assert (look.what, look.kernels, look.held, look.looks[0].problem) == ("second look", 40, 39, "2_76")
+
+
+def test_a_review_takes_the_place_of_what_was_said_of_the_same_revision_alone(tmp_path: Path) -> None:
+    known = {"run": 1, "day": "2026-11-20", "verb": "second-look", "board": "H100", "kernels": 40}
+    first = Review(**known, entry="mine", revision=2, differs={})
+    for review in (
+        replace(first, kernels=39),
+        first,  # published again
+        replace(first, revision=3),  # the run was run again
+        replace(first, entry="other"),
+    ):
+        add_review(tmp_path, review)
+    said = [(review.entry, review.revision, review.kernels) for review in read_reviews(tmp_path)]
+    assert sorted(said) == [("mine", 2, 40), ("mine", 3, 40), ("other", 2, 40)]
