@@ -169,7 +169,7 @@ def selection_of(level: Iterable[int] | None, only: str, sample: Iterable[int] |
 def _evaluate_one(path: Path, request: Request) -> bool:
     from leaderboard.files import submission
     from leaderboard.files.store import StoreError
-    from leaderboard.stages.evaluate import Evaluation, EvaluationError, load_problems
+    from leaderboard.stages.evaluate import Evaluation, EvaluationError, load_problems, made_for_gpus
 
     try:
         loaded = submission.load(path)
@@ -184,9 +184,13 @@ def _evaluate_one(path: Path, request: Request) -> bool:
             recorded=request.data,
             work_root=request.work_root,
         )
-        if not any(map(request.selection.wants, loaded.kernels)):
+        picked = [source for key, source in loaded.kernels.items() if request.selection.wants(key)]
+        if not picked:
             some = ", ".join(map(str, list(loaded.kernels)[:3]))
             raise EvaluationError(f"--level, --only and --sample pick none of its kernels: {some}, …")
+        if request.settings.device == "cpu" and (found := made_for_gpus(picked)):
+            said = ", ".join(f"{count} {language}" for language, count in found.most_common())
+            say(f"note: on a CPU these kernels fail, since they are made for a GPU: {said}", err=True)
         outcome = _run(evaluation, request)
     except KeyboardInterrupt:
         say("interrupted; what is finished is kept, and the same command continues", err=True)

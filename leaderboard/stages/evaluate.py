@@ -5,11 +5,13 @@ Owns the table of engines, the one place where they are told apart. Never writes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kernel_evaluator.labels.sources import Backend, recognise
 from kernel_evaluator.machine.devices import visible_devices
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.machine.figures import gpu_model
@@ -235,6 +237,19 @@ def chosen_device(device: str, engine: str = "local", gpus: Sequence[int] | None
     if device != "auto":
         return device
     return "cuda" if gpus or engine != "local" or visible_gpus() else "cpu"
+
+
+def made_for_gpus(sources: Iterable[str]) -> Counter[str]:
+    """Count the kernels that no CPU can run, as far as their sources tell, by what they are written in."""
+    return Counter(backend for backend in map(_gpu_backend, sources) if backend)
+
+
+def _gpu_backend(source: str) -> str:
+    for backend in recognise(source).backends:
+        is_either = backend in (Backend.TORCH, Backend.LOAD_INLINE, Backend.LOAD)
+        if not is_either or "__global__" in source:
+            return backend.value
+    return ""
 
 
 def _local(device: str, gpus: Sequence[int] | None, progress: Progress | None, _: float | None) -> Place:

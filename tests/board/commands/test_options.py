@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from leaderboard.cli import app
 from leaderboard.files.store import locked_folder
+from leaderboard.stages.evaluate import made_for_gpus
 
 IN_PLACE = """
 import torch
@@ -108,3 +109,16 @@ def test_a_number_of_things_is_no_smaller_than_makes_sense(words: str) -> None:
     done = CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"})
     option = words.split()[1].partition("=")[0]
     assert (2, True) == (done.exit_code, f"Invalid value for '{option}'" in done.output), done.output
+
+
+INLINE = "from torch.utils.cpp_extension import load_inline\nload_inline('a', ['int f();'], {more})"
+
+
+def test_kernels_that_no_cpu_can_run_are_counted_before_they_fail(tmp_path: Path) -> None:
+    triton, cuda, cpp = "import triton", INLINE.format(more="['__global__ f']"), INLINE.format(more="[]")
+    counted = made_for_gpus([triton, cuda, triton, cpp, "import torch"])
+    assert {"triton": 2, "load_inline": 1} == counted
+    path = entry(tmp_path, 19, triton)
+    folders = ["--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
+    done = CliRunner().invoke(app, ["evaluate", str(path), "--device", "cpu", *folders])
+    assert "on a CPU these kernels fail, since they are made for a GPU: 1 triton\n" in done.output
