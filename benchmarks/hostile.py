@@ -45,6 +45,9 @@ PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/run/lock", "/dev/mqueue", "/
 EVERY = 6
 """An honest kernel stands after so many hostile ones."""
 
+KERNEL_GB = 4.0
+"""A kernel's memory: torch's build for CUDA takes more than two of it before anything is computed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
@@ -223,7 +226,7 @@ def main() -> int:
         sizes="reduced",
         timeout_s=20.0,
         build_timeout_s=200.0,
-        memory_gb=2.0,
+        memory_gb=KERNEL_GB,
         trials=2,
         measure=chosen.measure,
     )

@@ -37,7 +37,14 @@ def test_the_guilty_get_what_is_theirs_and_leave_nothing(tmp_path):
     chosen = [each for each in KERNELS if each.does in SHARE] + [each for each in KERNELS if each.is_honest][
         :1
     ]
-    settings = Settings(device="cpu", sizes="reduced", timeout_s=60.0, memory_gb=2.0, trials=1, measure=False)
+    settings = Settings(
+        device="cpu",
+        sizes="reduced",
+        timeout_s=60.0,
+        memory_gb=hostile.KERNEL_GB,
+        trials=1,
+        measure=False,
+    )
     before = hostile.left()
     found = hostile.judge(chosen, settings, tmp_path / "cache")
     assert [each.kernel.does for each in found if not each.is_fine] == []

@@ -26,10 +26,11 @@ def spread(
     """Yield what `work` makes of each task, in order: from forked processes where that works, else here.
 
     Workers inherit what the caller holds; tasks, and what is made of them, are sent `chunk` at a time.
-    Raises BrokenProcessPool where one is killed.
+    Raises BrokenProcessPool where one is killed. None are forked where Ray is loaded: on Python 3.13 they
+    would die in its code.
     """
     jobs = min(jobs, len(tasks))
-    if jobs < 2 or sys.platform != "linux":
+    if jobs < 2 or sys.platform != "linux" or "ray" in sys.modules:
         yield from map(work, tasks)
         return
     forked = multiprocessing.get_context("fork")

@@ -1,28 +1,61 @@
-"""Forked workers: what they make comes in order, and one that is killed is no endless wait."""
+"""Forked workers: what they make comes in order, and one that is killed is no endless wait.
+
+Each test has a process of its own: one in which others have used Ray cannot fork.
+"""
 
 from __future__ import annotations
 
-import os
-import signal
+import json
 import subprocess
 import sys
+
+HEAD = """
+import json, os, signal, sys
 from concurrent.futures.process import BrokenProcessPool
-
-import pytest
-
 from leaderboard.render.workers import spread
+
+def made_by(number):
+    return number, os.getpid()
+
+def killed_at_seven(number):
+    if number == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+"""
+
+
+def said_by(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_what_workers_make_comes_in_the_order_of_the_tasks() -> None:
-    made = list(spread(with_process, range(40), jobs=2, chunk=3))
+    said = said_by("print(json.dumps([os.getpid(), list(spread(made_by, range(40), jobs=2, chunk=3))]))")
 
+    own, made = json.loads(said)
     assert [number for number, _ in made] == list(range(40))
-    assert os.getpid() not in {process for _, process in made}
+    assert own not in {process for _, process in made}
 
 
 def test_a_worker_that_is_killed_ends_the_work_with_an_error() -> None:
-    with pytest.raises(BrokenProcessPool):
-        list(spread(killed_at_seven, range(40), jobs=2))
+    program = """
+try:
+    list(spread(killed_at_seven, range(40), jobs=2))
+except BrokenProcessPool:
+    print("broken")
+"""
+    assert said_by(program) == "broken\n"
+
+
+def test_where_ray_was_used_the_work_is_done_without_workers() -> None:
+    program = "import ray\nprint(json.dumps([os.getpid(), list(spread(made_by, range(40), jobs=2))]))"
+
+    own, made = json.loads(said_by(program))
+    assert made == [[number, own] for number in range(40)]
 
 
 def test_workers_end_with_who_forked_them_however_that_ends() -> None:
@@ -41,13 +74,3 @@ def test_workers_end_with_who_forked_them_however_that_ends() -> None:
         assert "" == process.stdout.read()  # whoever lives on holds the other end open
 
     assert len(set(workers) - {process.pid}) == 2
-
-
-def with_process(number: int) -> tuple[int, int]:
-    return number, os.getpid()
-
-
-def killed_at_seven(number: int) -> int:
-    if number == 7:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number

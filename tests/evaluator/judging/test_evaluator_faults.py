@@ -144,7 +144,7 @@ def there_before():
 @pytest.fixture(scope="module")
 def rows(there_before):
     sources = [source for bad, _, _ in CASES.values() for source in (bad, RIGHT)]
-    return judge(jobs_of(*sources), measure=False, memory_gb=2.0)
+    return judge(jobs_of(*sources), measure=False)
 
 
 @pytest.mark.parametrize("case", CASES)
