@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.commands.numbers import finite
-from leaderboard.stages.checked import LONGEST_S
+from leaderboard.stages.checked import LONGEST_S, ProfileChoice, TimingMethod
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -40,21 +40,6 @@ class SizeChoice(StrEnum):
     AUTO = "auto"
     FULL = "full"
     REDUCED = "reduced"
-
-
-class ProfileChoice(StrEnum):
-    """Whose rules: the board's, or KernelBench's."""
-
-    RANKED = "ranked"
-    COMPAT = "compat"
-
-
-class TimingMethod(StrEnum):
-    """KernelBench's clocks for single calls."""
-
-    CUDA_EVENT = "cuda_event"
-    HOST_TIME = "host_time"
-    DO_BENCH = "do_bench"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""What settings of an evaluation can be: for callers whose options are free text, as KernelBench's are."""
+"""What settings of an evaluation can be: the choices, and a check for callers whose options are free text."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,10 +11,26 @@ if TYPE_CHECKING:
 LONGEST_S = 86_400.0
 """The most seconds that an option takes: a day, which every clock and every wait can count."""
 
+
+class ProfileChoice(StrEnum):
+    """Whose rules: the board's, or KernelBench's."""
+
+    RANKED = "ranked"
+    COMPAT = "compat"
+
+
+class TimingMethod(StrEnum):
+    """KernelBench's clocks for single calls."""
+
+    CUDA_EVENT = "cuda_event"
+    HOST_TIME = "host_time"
+    DO_BENCH = "do_bench"
+
+
 CHOICES = {
-    "profile": ("ranked", "compat"),
+    "profile": tuple(ProfileChoice),
     "precision": ("fp32", "fp16", "bf16"),
-    "timing_method": ("cuda_event", "host_time", "do_bench"),
+    "timing_method": tuple(TimingMethod),
 }
 
 

@@ -246,8 +246,8 @@ def made_for_gpus(sources: Iterable[str]) -> Counter[str]:
 
 def _gpu_backend(source: str) -> str:
     for backend in recognise(source).backends:
-        is_either = backend in (Backend.TORCH, Backend.LOAD_INLINE, Backend.LOAD)
-        if not is_either or "__global__" in source:
+        is_cpp = backend in (Backend.LOAD_INLINE, Backend.LOAD) and "__global__" not in source
+        if backend is not Backend.TORCH and not is_cpp:
             return backend.value
     return ""
 

@@ -116,7 +116,7 @@ INLINE = "from torch.utils.cpp_extension import load_inline\nload_inline('a', ['
 
 def test_kernels_that_no_cpu_can_run_are_counted_before_they_fail(tmp_path: Path) -> None:
     triton, cuda, cpp = "import triton", INLINE.format(more="['__global__ f']"), INLINE.format(more="[]")
-    counted = made_for_gpus([triton, cuda, triton, cpp, "import torch"])
+    counted = made_for_gpus([triton, cuda, triton, cpp, "import torch  # no __global__ here"])
     assert {"triton": 2, "load_inline": 1} == counted
     path = entry(tmp_path, 19, triton)
     folders = ["--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
