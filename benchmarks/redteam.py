@@ -5,7 +5,8 @@
 
 Cases come from tests/redteam/manifest.json, honest rewrites from benchmarks/rewrites.py. What is done is kept
 in OUT, one line a case, and not done again while neither the case nor the evaluator changes; the time limit
-stops between verdicts. `--write` puts a summary of all that is done into benchmarks/results/ and docs/.
+stops between verdicts. `--write` puts a summary of all that is done into benchmarks/results/ and docs/. What
+such a summary says of the same cases by the same evaluator counts as done where `--go-on-from` names it.
 """
 
 from __future__ import annotations
@@ -106,6 +107,11 @@ class Case:
         if self.is_copy:
             return self.problem.problem_id
         return [*LAYER_CASES].index(self.off[0]) if self.off else nth
+
+    def told(self) -> dict[str, Any]:
+        """What a record says of the case itself."""
+        names = ("name", "id", "kind", "expect", "off", "twin", "layer", "note", "label", "uncertified")
+        return {**{name: getattr(self, name) for name in names}, "digest": self.digest()}
 
     def digest(self) -> str:
         """Changes when the case, its problem or the evaluator does."""
@@ -263,6 +269,18 @@ class Done:
                 record = json.loads(line)
                 self.rows[record["name"]] = record
 
+    def take(self, report: dict[str, Any], cases: Iterable[Case]) -> None:
+        """Count as done what a report of one evaluator says of these very cases."""
+        (evaluator,) = report["judged_by"]
+        said = {each["name"]: each for each in report["cases"]}
+        for case in cases:
+            known = said.get(case.name, {})
+            if known.get("digest") == case.digest():
+                kernel = hashlib.sha256(case.source.encode("utf-8", "surrogatepass")).hexdigest()
+                row = {**known["row"], "evaluator_sha256": evaluator, "kernel_sha256": kernel}
+                record = {**case.told(), **known, "row": row, "environment": report["environment"]}
+                self.rows.setdefault(case.name, record)
+
     def has(self, case: Case) -> bool:
         """Whether this very case is done."""
         known = self.rows.get(case.name)
@@ -270,22 +288,8 @@ class Done:
 
     def add(self, case: Case, verdict: Verdict, seconds: float | None) -> None:
         """Keep a verdict, and how long after the one before it came, where there was one."""
-        record = {
-            "name": case.name,
-            "id": case.id,
-            "kind": case.kind,
-            "off": list(case.off),
-            "expect": list(case.expect),
-            "twin": case.twin,
-            "layer": case.layer,
-            "note": case.note,
-            "label": case.label,
-            "uncertified": case.uncertified,
-            "digest": case.digest(),
-            "seconds": seconds,
-            "row": verdict.row.to_json(),
-            "environment": asdict(verdict.environment),
-        }
+        said = {"row": verdict.row.to_json(), "environment": asdict(verdict.environment)}
+        record = {**case.told(), "seconds": seconds, **said}
         self.rows[case.name] = record
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
@@ -312,6 +316,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "redteam")
     parser.add_argument("--limit-s", type=float, default=1e9)
     parser.add_argument("--only", default="", help="ids separated by commas")
+    parser.add_argument("--go-on-from", type=Path, help="a report whose verdicts count as done")
     parser.add_argument("--part", default="", help="only this share: 0/4 is the first of four")
     parser.add_argument("--rewrites", type=int, default=0, help="how many honest rewrites to judge as well")
     parser.add_argument(
@@ -337,6 +342,8 @@ def main() -> int:
         from rewrites import rewrite_cases
 
         cases += rewrite_cases(chosen.device, chosen.rewrites)
+    if chosen.go_on_from:
+        done.take(json.loads(chosen.go_on_from.read_text("utf-8")), cases)
     if chosen.part:
         at, count = map(int, chosen.part.split("/"))
         cases = [case for nth, case in enumerate(cases) if case.place(nth) % count == at]

@@ -107,6 +107,7 @@ def _slim(record: dict[str, Any], rows: dict[str, dict[str, Any]]) -> dict[str, 
     if "failure" in row:
         row["failure"] = {name: str(text)[:300] for name, text in row["failure"].items() if name != "log"}
     kept = ("name", "id", "kind", "off", "expect", "twin", "layer", "note", "label", "uncertified")
+    kept += ("digest", "seconds")
     return {
         **{name: record[name] for name in kept if record.get(name)},
         "row": row,

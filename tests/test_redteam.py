@@ -6,6 +6,7 @@ What is judged here is a telling part; `make redteam` judges everything.
 import ast
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,24 @@ def test_a_rejection_carries_a_counter_example_or_a_violation(judged):
         assert "violation" in evidence or {"seed", "distribution", "index", "expected", "found"} <= set(
             evidence["counter_example"]
         )
+
+
+def summary(records):
+    """The report of these records as it is read from a file."""
+    return json.loads(redteam_report.dump(redteam_report.summary(records)))
+
+
+@pytest.mark.timeout(900)
+def test_what_a_report_says_of_the_same_cases_need_not_be_judged_again(judged, tmp_path):
+    cases = [case for case in redteam.read_cases("cpu") if case.name in judged]
+    plain = {name: record for name, record in judged.items() if not record["off"]}
+    report = summary(plain)
+    done = redteam.Done(tmp_path / "done.jsonl")
+    changed = replace(cases[0], source=f"{cases[0].source}\n# changed")
+    done.take(report, [changed, *cases[1:]])
+    assert not done.has(changed)
+    assert all(done.has(case) for case in cases[1:])
+    done.take(report, cases)
+    again = summary(redteam.current(done.rows))
+    assert again["cases"] == report["cases"]
+    assert again["judged_by"] == report["judged_by"]
