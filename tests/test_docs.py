@@ -19,7 +19,7 @@ from kernel_evaluator.records.version import evaluator_sha256
 from typer.main import get_command
 
 from leaderboard.cli import app
-from leaderboard.render.model import Notice
+from leaderboard.files.notices import Notice
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from kernel_evaluator.problems.certificates import not_running
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import BOARD_PRECISIONS
+from kernel_evaluator.records.rows import BF16, BOARD_PRECISIONS
 
 from leaderboard.checks.document import Document, Spot
 from leaderboard.texts.json_positions import pointer_of
 
 
+def precision_of(metadata: Mapping[str, Any]) -> str:
+    """The class of a submission's board: `bf16` where it says so, and `fp32` otherwise."""
+    return BF16 if str(metadata.get("precision", "")).strip().lower() == BF16 else BOARD_PRECISIONS[0]
+
+
 def reference_runs(document: Document) -> Iterator[Spot]:
     """Point at kernels of problems on which nothing can be judged: no verdict would ever come."""
     metadata = document.value.get("metadata") if isinstance(document.value, dict) else None
-    precision = metadata.get("precision", BOARD_PRECISIONS[0]) if isinstance(metadata, dict) else None
-    if precision not in BOARD_PRECISIONS:
+    if not isinstance(metadata, dict):
         return
+    precision = precision_of(metadata)
     failing = not_running(precision)
     for name in document.kernels:
         try:

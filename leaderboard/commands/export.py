@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from leaderboard.export.samples import Sample
     from leaderboard.export.schemas import Columns
     from leaderboard.export.tables import Card, Table
-    from leaderboard.export.thinking import Thinking
     from leaderboard.export.training import Data
 
 _Runs = Annotated[list[Path], typer.Argument(help="Run folders of kbl generate.")]
@@ -32,7 +31,9 @@ _Latin = Annotated[
         help="Least share of Latin letters in thinking that is kept.", min=0.0, max=1.0, callback=finite
     ),
 ]
-_License = Annotated[str, typer.Option(help="The data's licence, as an SPDX expression or `other`.")]
+_License = Annotated[
+    str, typer.Option("--license", help="The data's licence, as an SPDX expression or `other`.")
+]
 
 RUNS_TEXT = (
     "Replies of language models that were asked for GPU kernels, beside the verdicts that an evaluator of "
@@ -61,16 +62,17 @@ def conversations_command(  # one option a choice
     min_speedup: Annotated[
         float, typer.Option(help="Only kernels at least so fast.", min=0.0, callback=finite)
     ] = 0.0,
-    license_: Annotated[str, typer.Option("--license", help="The data's licence, or `other`.")] = "other",
+    license_: _License = "other",
 ) -> None:
     """Write conversations that end in a correct kernel, for supervised fine-tuning.
 
     Exit status: 0 written, 1 nothing is fit, 2 a run or result cannot be read.
     """
     from leaderboard.export.schemas import CONVERSATIONS
+    from leaderboard.export.thinking import Thinking
     from leaderboard.export.training import conversations
 
-    chosen = _thinking(thinking, max_thinking, min_latin)
+    chosen = Thinking(keep=thinking, max_characters=max_thinking, min_latin=min_latin)
     _export(
         "conversations",
         CONVERSATIONS,
@@ -89,16 +91,17 @@ def preferences_command(
     result: _Results = None,
     thinking: _Thinking = False,
     pairs: Annotated[int, typer.Option(help="Pairs a prompt, at most.", min=1)] = 4,
-    license_: Annotated[str, typer.Option("--license", help="The data's licence, or `other`.")] = "other",
+    license_: _License = "other",
 ) -> None:
     """Write pairs of answers to the same prompt, the better and the worse one.
 
     Exit status: 0 written, 1 nothing is fit, 2 a run or result cannot be read.
     """
     from leaderboard.export.schemas import PREFERENCES
+    from leaderboard.export.thinking import Thinking
     from leaderboard.export.training import preferences
 
-    chosen = _thinking(thinking, 60_000, 0.9)
+    chosen = Thinking(keep=thinking)
     _export(
         "preferences",
         PREFERENCES,
@@ -116,16 +119,17 @@ def trajectories_command(
     out: _Out,
     result: _Results = None,
     thinking: _Thinking = False,
-    license_: Annotated[str, typer.Option("--license", help="The data's licence, or `other`.")] = "other",
+    license_: _License = "other",
 ) -> None:
     """Write every sample's turns in order, with a reward each.
 
     Exit status: 0 written, 1 nothing is fit, 2 a run or result cannot be read.
     """
     from leaderboard.export.schemas import TRAJECTORIES
+    from leaderboard.export.thinking import Thinking
     from leaderboard.export.training import trajectories
 
-    chosen = _thinking(thinking, 60_000, 0.9)
+    chosen = Thinking(keep=thinking)
     _export(
         "trajectories",
         TRAJECTORIES,
@@ -173,12 +177,6 @@ def board_command(
         Table(name="entries", columns=ENTRIES, lines=entries),
     ]
     _write(out, tables, card)
-
-
-def _thinking(keep: bool, most: int, latin: float) -> Thinking:
-    from leaderboard.export.thinking import Thinking
-
-    return Thinking(keep=keep, max_characters=most, min_latin=latin)
 
 
 def _export(

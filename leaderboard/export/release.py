@@ -12,7 +12,7 @@ from kernel_evaluator.records.rows import ResultFile, Row
 from leaderboard.files import store
 from leaderboard.files.merged import merged_results
 from leaderboard.files.submission import Submission
-from leaderboard.stages.aggregate import unranked_in
+from leaderboard.stages.aggregate import counted, unranked_in
 from leaderboard.stages.boards import read_certificates, read_ranked, read_submissions
 
 Line = dict[str, Any]
@@ -22,7 +22,8 @@ def read_release(data: Path, submissions: Path) -> tuple[list[Line], list[Line]]
     """Read what the boards show: rows of kernels, rows of entries. Raises StoreError for a broken file."""
     results = store.recorded_results(data)
     known = read_submissions(submissions, {result.entry for result in results})
-    shown = [result for result in merged_results(data, results, known) if result.entry in known]
+    merged = merged_results(data, results, known)
+    shown = [counted(result, known[result.entry]) for result in merged if result.entry in known]
     proven, certificates = read_ranked(), read_certificates()
     kernels = [
         line
@@ -36,20 +37,19 @@ def read_release(data: Path, submissions: Path) -> tuple[list[Line], list[Line]]
 
 def _kernels(result: ResultFile, entry: Submission, ranked: Iterable[str]) -> Iterable[Line]:
     for row in result.rows:
-        if row.key in entry.kernels:
-            environment = result.environments.get(row.environment)
-            yield {
-                "entry": result.entry,
-                "gpu": result.gpu,
-                "precision": result.precision,
-                "sizes": result.sizes,
-                **_of_row(row, ranked),
-                "device": environment.device if environment else "",
-                "driver": environment.driver if environment else "",
-                "torch": environment.torch if environment else "",
-                "isolation": list(environment.isolation) if environment else [],
-                "code": entry.kernels[row.key],
-            }
+        environment = result.environments.get(row.environment)
+        yield {
+            "entry": result.entry,
+            "gpu": result.gpu,
+            "precision": result.precision,
+            "sizes": result.sizes,
+            **_of_row(row, ranked),
+            "device": environment.device if environment else "",
+            "driver": environment.driver if environment else "",
+            "torch": environment.torch if environment else "",
+            "isolation": list(environment.isolation) if environment else [],
+            "code": entry.kernels[row.key],
+        }
 
 
 def _of_row(row: Row, ranked: Iterable[str]) -> Line:

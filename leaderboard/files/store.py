@@ -6,6 +6,7 @@ Knows formats and paths only. What a file says is judged by `record`.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import fcntl
 import hashlib
 import json
@@ -120,7 +121,10 @@ def write_atomically(path: Path, text: str) -> None:
     """Replace the file in one step, so that a reader or a crash never sees half of it.
 
     What a killed writer left beside it is written over. Of several at once each writes, one after the other.
+    A link is replaced, not what it names. Raises OSError where a device or a pipe is there.
     """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "must be a file, and something else is there", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     descriptor = -1

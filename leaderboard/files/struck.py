@@ -14,6 +14,7 @@ from pathlib import Path
 from kernel_evaluator.records.rows import ResultFile
 
 from leaderboard.files.store import read_list, write_atomically
+from leaderboard.files.submission import Submission
 
 _FILE = "struck.json"
 
@@ -43,9 +44,25 @@ def write_strikes(data: Path, strikes: Iterable[Strike]) -> None:
 
 
 def without_struck(data: Path, result: ResultFile) -> ResultFile:
-    """Leave out the rows that were struck: readers then count them as missing."""
-    struck = {(s.key, s.kernel_sha256) for s in read_strikes(data) if s.entry == result.entry}
+    """Leave out the rows that were struck."""
+    struck = _struck(data, result.entry)
     if not struck:
         return result
     rows = tuple(row for row in result.rows if (str(row.key), row.kernel_sha256) not in struck)
     return dataclasses.replace(result, rows=rows)
+
+
+def without_struck_kernels(data: Path, submission: Submission) -> Submission:
+    """Leave out the kernels that were struck: scores count them as missing, and wait for none of them."""
+    struck = _struck(data, submission.entry)
+    if not struck:
+        return submission
+    digests = submission.digests
+    kernels = {
+        key: text for key, text in submission.kernels.items() if (str(key), digests[key]) not in struck
+    }
+    return dataclasses.replace(submission, kernels=kernels)
+
+
+def _struck(data: Path, entry: str) -> set[tuple[str, str]]:
+    return {(strike.key, strike.kernel_sha256) for strike in read_strikes(data) if strike.entry == entry}

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import BF16
 
+from leaderboard.checks.precision import precision_of
 from leaderboard.checks.report import FORM_CHECKS, Mistake, check_bytes, read_capped
 
 
@@ -48,7 +48,7 @@ class Submission:
     @property
     def precision(self) -> str:
         """The class of its board: `bf16` where it says so, and `fp32` otherwise."""
-        return BF16 if str(self.metadata.get("precision", "")).strip().lower() == BF16 else "fp32"
+        return precision_of(self.metadata)
 
     @property
     def is_baseline(self) -> bool:

@@ -35,8 +35,8 @@ def run_check(host: Host, runner: Runner) -> bool:
 def run_report(host: Host, runner: Runner, settings: RepositorySettings) -> None:
     """Say in the comment how the check of a head stands, unless an evaluation of that head has begun."""
     checked = checked_head(runner)
-    pull = host.pull_of_head(checked.branch, checked.head_sha)
-    if pull is None or pull.base_ref != settings.base_ref:
+    pull = host.pull_of_head(checked.branch, checked.head_sha, settings.base_ref)
+    if pull is None:
         log("no open pull request has this head: nothing to say")
         return
     shown, of_head = stage_of(host.comment(pull.number))

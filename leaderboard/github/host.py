@@ -144,14 +144,14 @@ class Host:
         return _as_pull(self._repository.get_pull(number))
 
     @_telling
-    def pull_of_head(self, branch: str | None, head_sha: str) -> Pull | None:
-        """Find the open pull request whose head is the given commit.
+    def pull_of_head(self, branch: str | None, head_sha: str, base_ref: str) -> Pull | None:
+        """Find the open pull request against a branch whose head is the given commit.
 
         `branch` is `owner:name`. A fork can be deleted: then all open pull requests are gone through.
         """
         where = {} if branch is None else {"head": branch}
         for found in self._repository.get_pulls(state="open", **where):
-            if found.head.sha == head_sha:
+            if found.head.sha == head_sha and found.base.ref == base_ref:
                 return _as_pull(found)
         return None
 

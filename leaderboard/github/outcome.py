@@ -24,11 +24,11 @@ from leaderboard.stages.record import Recorded
 class Published:
     """What recording gave: the result, the one before it, and what of others is on the boards now.
 
-    `counted` is the result without what was struck.
+    `counted` is the submission without what was struck.
     """
 
     recorded: Recorded
-    counted: ResultFile
+    counted: Submission
     before: ResultFile | None
     others: tuple[ResultFile, ...]
     merged: Mapping[str, Submission]
@@ -58,7 +58,7 @@ def result_report(
     result = published.recorded.result
     waiting = _waiting(submission, result)
     standing, entrants = would_be_standing(
-        (published.counted, *published.others), board, submission, published.merged
+        (result, *published.others), board, published.counted, published.merged
     )
     outcome = Outcome(
         standing=standing,

@@ -21,7 +21,7 @@ from leaderboard.files.baseline_files import usual_reference_ms
 from leaderboard.files.ledger import Spending
 from leaderboard.files.merged import merged_results
 from leaderboard.files.reviews import Review, add_review
-from leaderboard.files.struck import without_struck
+from leaderboard.files.struck import without_struck, without_struck_kernels
 from leaderboard.files.submission import InvalidSubmissionError, Submission
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
@@ -269,7 +269,7 @@ def _commit(case: Case, desk: _Desk) -> Published:
             raise UnusableError(
                 f"The evaluation's result was refused: {code_span(str(error), 300)}."
             ) from error
-        done.append(_published(clone / DATA, recorded, before))
+        done.append(_published(clone / DATA, recorded, before, case.submission))
         if desk.asked.verb in queue.AGAIN:
             _log_review(clone / "data", done[-1], desk)
         return _spend(clone / "data", desk, _message(recorded.result, desk.asked))
@@ -297,7 +297,9 @@ def _log_review(data: Path, published: Published, desk: _Desk) -> None:
     add_review(data, found_again)
 
 
-def _published(data: Path, recorded: Recorded, before: ResultFile | None) -> Published:
+def _published(
+    data: Path, recorded: Recorded, before: ResultFile | None, submission: Submission
+) -> Published:
     """What others have on the boards; a file of theirs that cannot be read keeps no result from its place.
 
     Strikes are read in the checkout of main, where they are written: a branch of results may have none.
@@ -309,12 +311,22 @@ def _published(data: Path, recorded: Recorded, before: ResultFile | None) -> Pub
             continue
         try:
             result = store.read_result(path)
-            merged |= read_submissions(SUBMISSIONS, [result.entry])
+            for entry, other in read_submissions(SUBMISSIONS, [result.entry]).items():
+                merged[entry] = _without_strikes(data, other)
             others += [without_struck(DATA, one) for one in merged_results(data, [result], merged)]
         except (store.StoreError, InvalidSubmissionError) as error:
             log(f"left out of the standings: {error}")
-    counted = without_struck(DATA, without_struck(data, recorded.result))
-    return Published(recorded=recorded, counted=counted, before=before, others=tuple(others), merged=merged)
+    return Published(
+        recorded=recorded,
+        counted=_without_strikes(data, submission),
+        before=before,
+        others=tuple(others),
+        merged=merged,
+    )
+
+
+def _without_strikes(data: Path, submission: Submission) -> Submission:
+    return without_struck_kernels(DATA, without_struck_kernels(data, submission))
 
 
 def _check_rows(case: Case, before: ResultFile | None, board: BoardSettings) -> None:

@@ -3,7 +3,7 @@
 In: what `reading` has read. Out: files of the site. May import: stages and below.
 """
 
-from leaderboard.render.model import Baseline, BuildReport, Kernels, Notice, Revision, SiteConfig, SiteData
+from leaderboard.render.model import Baseline, BuildReport, Kernels, Revision, SiteConfig, SiteData
 from leaderboard.render.output import OccupiedError, require_free
 from leaderboard.render.render import build_site, default_jobs
 
@@ -11,7 +11,6 @@ __all__ = [
     "Baseline",
     "BuildReport",
     "Kernels",
-    "Notice",
     "OccupiedError",
     "Revision",
     "SiteConfig",

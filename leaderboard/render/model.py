@@ -13,6 +13,7 @@ from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.ledger import Spending
+from leaderboard.files.notices import Notice
 from leaderboard.render.audits import Audit
 from leaderboard.render.cheats import Rates
 from leaderboard.render.parts.lines import KernelLine
@@ -62,16 +63,6 @@ class Baseline:
     eager_ms: float | None = None
     compiled_ms: float | None = None
     source: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Notice:
-    """One line of the public log: a withdrawal, a correction, a new epoch."""
-
-    date: str
-    entry: str
-    what: str
-    why: str
 
 
 @dataclass(frozen=True, kw_only=True)

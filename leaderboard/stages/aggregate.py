@@ -155,21 +155,34 @@ def _place(standing: Standing) -> tuple[bool, float, str]:
     return standing.rank is None, -standing.overall.deployed_speedup, standing.entry
 
 
-def _entry(file: ResultFile, submission: Submission) -> _Entry:
+def counted(result: ResultFile, submission: Submission) -> ResultFile:
+    """Leave out the rows that count nowhere: of kernels that are no more, or found once of twice."""
     digests = submission.digests
-    confirms = not submission.is_baseline and file.profile == "ranked"
-    valid = tuple(
-        row
-        for row in file.rows
-        if digests.get(row.key) == row.kernel_sha256 and not (confirms and needs_second(row))
-    )
-    rows = {row.key: row for row in valid}
+    found = result if submission.is_baseline else found_as_often_as_asked(result)
+    return _with_rows(found, (row for row in found.rows if digests.get(row.key) == row.kernel_sha256))
+
+
+def found_as_often_as_asked(result: ResultFile) -> ResultFile:
+    """Leave out the speedups that were found once and have to be found twice."""
+    if result.profile != "ranked":
+        return result
+    return _with_rows(result, (row for row in result.rows if not needs_second(row)))
+
+
+def _with_rows(result: ResultFile, rows: Iterable[Row]) -> ResultFile:
+    kept = tuple(rows)
+    return result if len(kept) == len(result.rows) else dataclasses.replace(result, rows=kept)
+
+
+def _entry(file: ResultFile, submission: Submission) -> _Entry:
+    result = counted(file, submission)
+    rows = {row.key: row for row in result.rows}
     return _Entry(
         submission=submission,
-        result=file if len(valid) == len(file.rows) else dataclasses.replace(file, rows=valid),
+        result=result,
         first={level: [rows.get(key) for key in _first_samples(level)] for level in PROBLEM_COUNTS},
         samples=Counter((key.level, key.problem_id) for key in submission.kernels),
-        passed=Counter((row.key.level, row.key.problem_id) for row in valid if row.is_correct),
+        passed=Counter((row.key.level, row.key.problem_id) for row in result.rows if row.is_correct),
     )
 
 
@@ -186,7 +199,7 @@ def _standing(entry: _Entry, certificates: Mapping[str, str]) -> Standing:
         overall=_scores(entry, RANKED_LEVELS, certificates),
         levels={level: _scores(entry, (level,), certificates) for level in levels},
         deployed_ci95=(math.nan, math.nan),
-        failures=_failures(entry),
+        failures=_failures(entry, certificates),
         metadata=metadata,
         result=entry.result,
     )
@@ -304,10 +317,12 @@ def _pass_at_k(
     }
 
 
-def _failures(entry: _Entry) -> dict[str, int]:
+def _failures(entry: _Entry, certificates: Mapping[str, str]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for level in RANKED_LEVELS:
         for key, row in zip(_first_samples(level), entry.first[level], strict=True):
+            if f"{level}_{key.problem_id}" in certificates:
+                continue
             if row is not None and not row.is_correct:
                 counts[row.status.value] += 1
             elif row is None and key not in entry.submission.kernels:

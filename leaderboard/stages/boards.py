@@ -13,6 +13,7 @@ from kernel_evaluator.records.rows import BOARD_PRECISIONS
 
 from leaderboard.files import store
 from leaderboard.files.merged import merged_results
+from leaderboard.files.struck import without_struck_kernels
 from leaderboard.files.submission import Submission, load
 from leaderboard.stages.aggregate import Certificates, aggregate
 from leaderboard.stages.standings import Board
@@ -28,7 +29,8 @@ def load_boards(
     """Read the files and aggregate them; raise StoreError or InvalidSubmissionError for a broken one."""
     results = store.recorded_results(data)
     known = read_submissions(submissions, {result.entry for result in results})
-    return aggregate(merged_results(data, results, known), known, read_certificates(certificates))
+    standing = {entry: without_struck_kernels(data, submission) for entry, submission in known.items()}
+    return aggregate(merged_results(data, results, known), standing, read_certificates(certificates))
 
 
 def read_certificates(path: Path = CERTIFICATES) -> Certificates:

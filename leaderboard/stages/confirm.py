@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernel_evaluator.problems.jobs import Settings
-from kernel_evaluator.records.rows import Row
+from kernel_evaluator.records.rows import Row, Status
 
 SECOND_TRIALS = 1
 """So many plain trials the second evaluation has; other shapes and labels are left to the first."""
@@ -47,9 +47,12 @@ def second_settings(settings: Settings) -> Settings:
 def confirmed(first: Row, second: Row) -> Row:
     """Give the row that both evaluations make: with the figures of the slower one.
 
-    Where the second says that the kernel is not correct, or says nothing, that is the verdict.
+    Where the second says that the kernel is not correct, that is the verdict. Where it says nothing, the
+    first waits on for its second, and has cost what both did.
     """
     spent = {name: getattr(first, name) + getattr(second, name) for name in ("gpu_seconds", "cpu_seconds")}
+    if second.status is Status.INFRA_ERROR:
+        return replace(first, **spent)
     if not second.is_correct or second.speedup is None:
         failure = second.failure
         if failure is not None:

@@ -131,10 +131,14 @@ def departures(settings: Settings) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a run ended: the plan it carried out, the rows it added, and the file that holds everything."""
+    """How a run ended: the plan it carried out, the rows it added, and the file that holds everything.
+
+    `found_once` names kernels that were to be judged a second time, and were not.
+    """
 
     plan: Plan
     added: tuple[Row, ...]
+    found_once: tuple[KernelKey, ...]
     result: ResultFile
     path: Path
 
@@ -145,9 +149,9 @@ class Outcome:
 
     @property
     def unfinished(self) -> tuple[KernelKey, ...]:
-        """Kernels of the plan for which the engine gave no verdict."""
+        """Kernels of the plan for which the engine gave no verdict, or not the second one."""
         done = {row.key for row in self.added}
-        return tuple(job.key for job in (*self.plan.jobs, *self.plan.unconfirmed) if job.key not in done)
+        return (*(job.key for job in self.plan.jobs if job.key not in done), *self.found_once)
 
 
 def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], None]) -> Outcome:
@@ -178,7 +182,14 @@ def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], Non
             with closing(_verdicts(evaluation, engine, again, settings)) as verdicts:
                 for verdict in verdicts:
                     add(_of_both(work.verdict(verdict.row.key), verdict))
-        return Outcome(plan=plan, added=tuple(added.values()), result=work.result(), path=work.path)
+            found_once = [job.key for job in again if needs_second(work.verdict(job.key).row)]
+        return Outcome(
+            plan=plan,
+            added=tuple(added.values()),
+            found_once=tuple(found_once),
+            result=work.result(),
+            path=work.path,
+        )
 
 
 def _of_both(first: Verdict, second: Verdict) -> Verdict:

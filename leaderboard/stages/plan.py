@@ -73,7 +73,8 @@ def make_plan(
     kept = _still_valid(every, previous, gpu=gpu, evaluator_sha256=evaluator_sha256)
     wanted = [job for job in every.values() if selection.wants(job.key)]
     jobs = tuple(job for job in wanted if again or not _is_good(kept.get(job.key), evaluator_sha256))
-    good = [job for job in wanted if job not in jobs]
+    due = {job.key for job in jobs}
+    good = [job for job in wanted if job.key not in due]
     return Plan(
         jobs=jobs,
         unconfirmed=tuple(job for job in good if confirms and needs_second(kept[job.key])),

@@ -1,4 +1,4 @@
-"""The stage `record`: the only writer of `data/`. Believes nothing that it can work out itself.
+"""The stage `record`: the only writer of results in `data/`. Believes nothing that it can work out itself.
 
 Every check is one small function in `CHECKS`; all of them run, and all that is wrong is reported together.
 Figures are worked out again from a row's rounds. Whether the rounds took place rests on who ran the engine.

@@ -5,7 +5,6 @@ Reads a checkout, and changes files of it. Starts nothing.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files import banned, store, struck
 from leaderboard.files.banned import Ban
+from leaderboard.files.notices import Notice, read_notices, write_notices
 from leaderboard.files.struck import Strike
 from leaderboard.files.submission import Submission
 from leaderboard.stages.boards import load_boards, read_submissions
@@ -142,13 +142,15 @@ def strike(data: Path, submissions: Path, entry: str, key: str, *, why: str, tod
     digests = {str(k): digest for k, digest in submission.digests.items()} if submission else {}
     if key not in digests:
         raise UpkeepError(f"no merged entry {entry} has a kernel {key}")
-    said, known = _reason(why, "a strike"), struck.read_strikes(data)
-    new = Strike(entry=entry, key=key, kernel_sha256=digests[key], day=today.isoformat(), why=said)
-    for other in known:
-        if (other.entry, other.key, other.kernel_sha256) == (entry, key, new.kernel_sha256):
-            raise UpkeepError(f"{entry} {key} is struck already, since {other.day}")
-    struck.write_strikes(data, [*known, new])
-    log_publicly(data, entry, f"Struck: {key}", said, today)
+    said, day = _reason(why, "a strike"), today.isoformat()
+    new = Strike(entry=entry, key=key, kernel_sha256=digests[key], day=day, why=said)
+    with store.locked_folder(data):
+        known, notices = struck.read_strikes(data), read_notices(data)
+        for other in known:
+            if (other.entry, other.key, other.kernel_sha256) == (entry, key, new.kernel_sha256):
+                raise UpkeepError(f"{entry} {key} is struck already, since {other.day}")
+        struck.write_strikes(data, [*known, new])
+        write_notices(data, [*notices, Notice(date=day, entry=entry, what=f"Struck: {key}", why=said)])
 
 
 def _reason(text: str, of: str) -> str:
@@ -157,11 +159,3 @@ def _reason(text: str, of: str) -> str:
     if not said:
         raise UpkeepError(f"{of} needs a reason")
     return said
-
-
-def log_publicly(data: Path, entry: str, what: str, why: str, today: date) -> None:
-    """Add a line to the log that the site shows under *Trust*."""
-    path = data / "notices.json"
-    notices = store.read_strictly(path) if path.is_file() else []
-    notices.append({"date": today.isoformat(), "entry": entry, "what": what, "why": why})
-    store.write_atomically(path, json.dumps(notices, indent=1, ensure_ascii=False) + "\n")

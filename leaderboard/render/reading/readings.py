@@ -20,6 +20,7 @@ from kernel_evaluator.records.rows import ResultFile
 
 from leaderboard.files import store
 from leaderboard.files.merged import merged_revision
+from leaderboard.files.struck import without_struck_kernels
 from leaderboard.files.submission import Submission, filled
 from leaderboard.render.parts.csvs import packed_kernels
 from leaderboard.render.parts.lines import KernelLine, kernel_lines
@@ -69,7 +70,7 @@ class EntryReader:
         result = merged_revision(self.data, newest, submission)
         is_newest = result.revision == newest.revision
         earlier = store.history_path(self.data, result.board, result.entry, result.revision)
-        scored = score(result, submission, self.certificates)
+        scored = score(result, without_struck_kernels(self.data, submission), self.certificates)
         standing = scored.standing
         lines = list(kernel_lines(standing.result, submission.kernels))
         return Reading(

@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -23,13 +23,14 @@ from kernel_evaluator.records.rows import ResultFile
 from leaderboard.files import store
 from leaderboard.files.baseline_files import read_baseline
 from leaderboard.files.ledger import read_all
+from leaderboard.files.notices import read_notices
+from leaderboard.files.struck import without_struck
 from leaderboard.render.audits import read_audits
 from leaderboard.render.cheats import read_cheats, read_open
 from leaderboard.render.model import (
     Baseline,
     FirstCorrect,
     History,
-    Notice,
     Revision,
     SiteConfig,
     SiteData,
@@ -42,7 +43,7 @@ from leaderboard.render.reading.remembered import Memory, stamp_of
 from leaderboard.render.stamp import present_evaluator
 from leaderboard.render.workers import spread, without_collection
 from leaderboard.resources import SCHEMAS
-from leaderboard.stages.aggregate import Certificates, rank, unranked_in
+from leaderboard.stages.aggregate import Certificates, found_as_often_as_asked, rank, unranked_in
 from leaderboard.stages.boards import read_certificates, read_deals, read_ranked
 from leaderboard.stages.known import Known
 from leaderboard.stages.standings import Board
@@ -132,7 +133,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
         certified=read_ranked(places.certificates),
         deals=read_deals(places.certificates.with_name(SHARPNESS.name)),
-        notices=_read_notices(places.data / "notices.json"),
+        notices=read_notices(places.data),
         spending=read_all(places.data),
         published=read_published(places.baselines / "published"),
         audits=read_audits(places.data),
@@ -193,7 +194,10 @@ def _read_history(
             if results:
                 place = board.name, standing.entry
                 unranked = unranked_in(certificates, standing.result.precision)
-                history[place] = [_revision(result, unranked) for result in results]
+                is_baseline = standing.kind == "baseline"
+                history[place] = [
+                    _revision(_counted(data, result, is_baseline), unranked) for result in results
+                ]
                 first_correct[place] = _first_correct(results)
                 verdicts[place] = _verdicts(results)
     return history, first_correct, verdicts
@@ -228,6 +232,12 @@ def _first_correct(results: Iterable[ResultFile]) -> dict[tuple[KernelKey, str],
     }
 
 
+def _counted(data: Path, result: ResultFile, is_baseline: bool) -> ResultFile:
+    """Leave out what counts nowhere, as far as it shows without the submission of that time."""
+    left = without_struck(data, result)
+    return left if is_baseline else found_as_often_as_asked(left)
+
+
 def _revision(result: ResultFile, unranked: Mapping[str, str]) -> Revision:
     scored = [row for row in result.rows if is_scored(row.key, unranked)]
     problems = sum(PROBLEM_COUNTS[level] for level in RANKED_LEVELS)
@@ -259,13 +269,3 @@ def _read_baselines(path: Path) -> dict[str, Baseline]:
         )
         for problem, times in file.problems.items()
     }
-
-
-def _read_notices(path: Path) -> tuple[Notice, ...]:
-    if not path.is_file():
-        return ()
-    try:
-        return tuple(Notice(**notice) for notice in store.read_strictly(path))
-    except TypeError as error:
-        wanted = ", ".join(item.name for item in fields(Notice))
-        raise store.StoreError(f"{path}: must be a list of objects with {wanted}: {error}") from error

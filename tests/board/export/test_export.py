@@ -15,10 +15,12 @@ from fake_engine import FakeEngine
 from kernel_evaluator.problems.jobs import Settings, unmeasured_row
 from kernel_evaluator.records.rows import Environment, ResultFile, Status
 
+from leaderboard.export.release import read_release
 from leaderboard.export.samples import Sample, read_samples
 from leaderboard.export.thinking import Thinking
 from leaderboard.export.training import conversations, preferences, trajectories
 from leaderboard.files import store
+from leaderboard.files.submission import kernel_sha256
 from leaderboard.generate.replies import read_replies
 from leaderboard.generate.request import Request
 
@@ -233,3 +235,17 @@ def test_the_board_is_one_release_with_a_schema_and_the_same_bytes_each_time(tmp
     kept = next(each for each in recorded.rows if (each.key.level, each.key.problem_id) == (1, 1))
     assert (kept.status.value, kept.speedup) == (row["status"], row["speedup"])
     assert "class ModelNew" in row["code"]
+
+
+def test_the_release_leaves_out_what_the_board_does_not_count(tmp_path, repository):
+    recorded = store.read_result(repository / "data/results/H100/first-light.json")
+    changed, once = [row for row in recorded.rows if row.second][:2]
+    rows = tuple(replace(row, second=None) if row == once else row for row in recorded.rows)
+    path = tmp_path / "data/results/H100/first-light.json"
+    store.write_atomically(path, store.dump_result(replace(recorded, rows=rows)))
+    said = json.loads((repository / "submissions/first-light.json").read_text("utf-8"))
+    said["kernels"][str(changed.key)] += "\n# changed\n"
+    store.write_atomically(tmp_path / "submissions/first-light.json", json.dumps(said))
+    kernels, _ = read_release(tmp_path / "data", tmp_path / "submissions")
+    assert len(kernels) == len(recorded.rows) - 2
+    assert all(kernel_sha256(line["code"]) == line["kernel_sha256"] for line in kernels)

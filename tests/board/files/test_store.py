@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,16 @@ def test_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
     assert [0, 0, 0] == [writer.wait() for writer in writers]
     assert ["entry.json"] == [path.name for path in tmp_path.iterdir()]
     assert 1049 == len((tmp_path / "entry.json").read_text())
+
+
+def test_a_pipe_or_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "out.json"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="must be a file") as raised:
+        write_atomically(pipe, "text")
+    assert raised.value.filename == str(pipe)
+    assert pipe.is_fifo()
+    assert [pipe] == list(tmp_path.iterdir())
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:

@@ -435,6 +435,24 @@ def test_a_tenth_evaluation_stands_after_the_ninth(copy: Path) -> None:
     assert places in (sorted(places), sorted(places, reverse=True))
 
 
+def test_an_earlier_revision_is_scored_by_what_counted_then(copy: Path) -> None:
+    recorded = copy / "data/results/H200/hostile.json"
+    result = json.loads(recorded.read_text())
+    earlier = copy / "data/history/H200/hostile/1.json"
+    earlier.parent.mkdir(parents=True)
+    fast = next(row for row in result["rows"] if row["status"] == "correct" and row["speedup"] > 2)
+    fast["rounds"] = {"calls_a_deal": 8}  # found once
+    earlier.write_text(json.dumps({**result, "revision": 1}))
+    recorded.write_text(json.dumps({**result, "revision": 2}))
+    data = sitehouse.read(copy)
+    (standing,) = (s for board in data.boards for s in board.standings if s.entry == "hostile")
+    (before,) = data.history["H200", "hostile"]
+    assert (standing.overall.correct, standing.overall.deployed_speedup) == (
+        before.correct,
+        pytest.approx(before.deployed_speedup),
+    )
+
+
 def test_a_record_has_the_day_on_which_its_kernel_was_first_correct(copy: Path) -> None:
     recorded = copy / "data/results/H200/hostile.json"
     result = json.loads(recorded.read_text())
@@ -650,8 +668,9 @@ def test_without_results_there_is_a_friendly_site(tmp_path: Path) -> None:
     ("notices", "message"),
     [
         ("[{", "notices.json: not strict JSON"),
-        ('[{"date": "2026-01-01"}]', "notices.json: must be a list of objects with date, entry, what, why"),
-        ("{}", ""),
+        ('[{"date": "2026-01-01"}]', "notices.json: not a list of objects with date, entry, what, why"),
+        ("{}", "notices.json: not a list of objects with date, entry, what, why: it must hold a list"),
+        ("[]", ""),
     ],
 )
 def test_broken_notices_are_named(tmp_path: Path, notices: str, message: str) -> None:

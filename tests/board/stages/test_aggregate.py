@@ -259,6 +259,8 @@ def test_problems_that_cannot_be_judged_count_in_no_figure():
     assert overall.deployed_speedup == 1.0
     assert overall.fast[2.0] == 0 and overall.geomean_speedup == pytest.approx(1.0)
     assert board["trivial"].levels[1].ranked_problems == 99
+    partly = standings(("a", {key(1, 1): "# speedup 2.0", key(1, 23): FAILED}, {}), certificates=certificates)
+    assert partly["a"].failures == {"missing": 248}
 
 
 def test_an_entry_not_merged_yet_is_told_the_rank_that_the_board_would_give_it():

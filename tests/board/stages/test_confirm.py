@@ -1,6 +1,7 @@
 """A speedup that counts is looked for twice: the lower one stands, and an interruption loses nothing."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from fake_engine import GPU, FakeEngine
@@ -9,7 +10,7 @@ from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Status
 
 from leaderboard.files import store, submission
-from leaderboard.stages.confirm import SECOND_TRIALS
+from leaderboard.stages.confirm import SECOND_TRIALS, confirmed
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 
 
@@ -57,12 +58,42 @@ def test_the_lower_of_both_counts_and_what_does_not_count_is_judged_once(tmp_pat
     assert (rows[1].gpu_seconds, rows[1].second["gpu_seconds"], rows[1].trials_passed) == (1.0, 1.0, 5)
 
 
-@pytest.mark.parametrize("ends", ["mismatch", "quarantined", "infra_error"])
+@pytest.mark.parametrize("ends", ["mismatch", "quarantined"])
 def test_what_is_found_the_second_time_is_the_verdict(tmp_path, ends):
     row = judged(evaluation_of(tmp_path, f"# speedup 3.0 {ends}"), FakeEngine())[1]
     assert (row.status, row.speedup, row.second) == (Status(ends), None, None)
     assert row.failure.message.startswith("when it was judged a second time: ")
     assert row.gpu_seconds == 2.0
+
+
+def test_where_the_second_says_nothing_the_first_waits_for_it(tmp_path):
+    evaluation = evaluation_of(tmp_path, "# speedup 3.0 infra_error")
+    outcome = evaluate(evaluation, FakeEngine(), lambda row: None)
+    (row,) = outcome.result.rows
+    assert (row.status, row.speedup, row.second, row.gpu_seconds) == (Status.CORRECT, 3.0, None, 2.0)
+    assert outcome.unfinished == (row.key,)
+    left = evaluation.plan(evaluation.previous())
+    assert (left.jobs, [job.key for job in left.unconfirmed]) == ((), [row.key])
+
+
+def test_an_engine_that_falls_silent_before_the_second_evaluation_leaves_it_to_be_done(tmp_path):
+    class Silent(FakeEngine):
+        def run(self, jobs, settings):
+            return super().run(jobs, settings) if settings.trials != SECOND_TRIALS else iter(())
+
+    outcome = evaluate(evaluation_of(tmp_path, "# speedup 3.0", "# speedup 0.9"), Silent(), lambda row: None)
+    assert [str(key) for key in outcome.unfinished] == ["level_1_problem_1_sample_0"]
+
+
+def test_worst_error_and_labels_are_those_of_both_evaluations(tmp_path):
+    evaluation = evaluation_of(tmp_path, "# speedup 3.0")
+    (first,) = judged(replace(evaluation, confirms=False), FakeEngine()).values()
+    first, second = (
+        replace(first, worst_error=error, labels=labels)
+        for error, labels in ((0.2, ("general",)), (0.9, ("deferred-work",)))
+    )
+    both = confirmed(first, second)
+    assert (both.worst_error, both.labels) == (0.9, ("general", "deferred-work"))
 
 
 def test_an_interruption_between_both_is_continued_by_the_second_alone(tmp_path):

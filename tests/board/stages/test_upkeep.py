@@ -1,6 +1,7 @@
 """What a board needs from time to time, on the files of a checkout."""
 
 import json
+import shutil
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -13,7 +14,8 @@ from leaderboard.files.merged import merged_results
 from leaderboard.files.store import StoreError, recorded_results
 from leaderboard.files.struck import read_strikes
 from leaderboard.stages import upkeep
-from leaderboard.stages.boards import read_submissions
+from leaderboard.stages.boards import load_boards, read_submissions
+from leaderboard.stages.standings import Standing
 from leaderboard.stages.upkeep import UpkeepError, affordable
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,6 +71,32 @@ def test_a_kernel_is_struck_once(tmp_path: Path) -> None:
     with pytest.raises(UpkeepError, match="struck already, since 2026-11-24"):
         strike()
     assert 1 == len(json.loads((tmp_path / "notices.json").read_text()))
+
+
+def test_a_struck_kernel_counts_as_missing_and_its_entry_keeps_a_rank(tmp_path: Path) -> None:
+    recorded = tmp_path / "results/H100/founders-triton.json"
+    recorded.parent.mkdir(parents=True)
+    shutil.copy(DATA / "results/H100/founders-triton.json", recorded)
+
+    def standing() -> Standing:
+        ((found,),) = (board.standings for board in load_boards(tmp_path, SUBMISSIONS))
+        return found
+
+    before = standing()
+    row = next(row for row in before.result.rows if row.is_correct and row.key.level == 2)
+    upkeep.strike(tmp_path, SUBMISSIONS, "founders-triton", str(row.key), why="x", today=date(2026, 11, 24))
+    after = standing()
+
+    assert (before.rank, after.rank) == (1, 1)
+    assert before.overall.correct - 1 == after.overall.correct
+    assert before.failures["missing"] + 1 == after.failures["missing"]
+
+
+def test_a_strike_that_cannot_be_told_in_public_is_none(tmp_path: Path) -> None:
+    (tmp_path / "notices.json").write_text("{}")
+    with pytest.raises(StoreError, match=r"notices\.json"):
+        upkeep.strike(tmp_path, SUBMISSIONS, "founders-triton", STRUCK, why="x", today=date(2026, 11, 24))
+    assert () == read_strikes(tmp_path)
 
 
 def test_an_entry_of_another_precision_is_never_due() -> None:

@@ -213,7 +213,7 @@ def test_a_backend_that_the_image_lacks_is_pointed_at_with_the_nearest_name(
 
 def test_a_kernel_whose_reference_does_not_run_in_its_precision_is_pointed_at(tmp_path: Path) -> None:
     kernels = {f"level_3_problem_{at}_sample_0": next(iter(FINE["kernels"].values())) for at in (33, 34)}
-    for precision, count in (("bf16", 1), ("fp32", 0)):
+    for precision, count in (("bf16", 1), (" BF16", 1), ("fp32", 0)):
         metadata = {**FINE["metadata"], "precision": precision}
         done = kbl_validate(write(tmp_path / "e.json", {"metadata": metadata, "kernels": kernels}))
         said = "warning: reference: level_3_problem_33_sample_0 is of a problem whose reference does not run in bf16"

@@ -1,0 +1,39 @@
+"""The public log of withdrawals, corrections and strikes: `data/notices.json`, which the site shows.
+
+Knows the format and its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaderboard.files.store import read_list, write_atomically
+
+_FILE = "notices.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """One line of the log."""
+
+    date: str
+    entry: str
+    what: str
+    why: str
+
+
+def read_notices(data: Path) -> tuple[Notice, ...]:
+    """Read the log, oldest first; nothing where there is no file. Raises StoreError."""
+    path = data / _FILE
+    wanted = ", ".join(field.name for field in dataclasses.fields(Notice))
+    return read_list(path, f"a list of objects with {wanted}", Notice) if path.is_file() else ()
+
+
+def write_notices(data: Path, notices: Iterable[Notice]) -> None:
+    """Write the log, in the order given."""
+    lines = [dataclasses.asdict(notice) for notice in notices]
+    write_atomically(data / _FILE, json.dumps(lines, indent=1, ensure_ascii=False) + "\n")
