@@ -126,3 +126,13 @@ def test_a_baseline_is_shown_with_its_source():
     output = CliRunner().invoke(app, ["baseline", "show", str(PUBLISHED / "H100.json")]).output
     assert output.startswith("H100: NVIDIA H100 80GB HBM3; Published by")
     assert "1/19" in output
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.json")), ids=lambda path: path.stem)
+def test_what_is_shipped_follows_from_the_recorded_rows(tmp_path, path):
+    results = SHIPPED.parent / "data" / "results" / path.stem
+    ending = "-bf16" if path.stem.endswith("-bf16") else ""
+    entries = [str(results / f"{entry}{ending}.json") for entry in ("pytorch-eager", "torch-compile")]
+    done = CliRunner().invoke(app, ["baseline", "from-result", *entries, "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / path.name).read_bytes() == path.read_bytes()

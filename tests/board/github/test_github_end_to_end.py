@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -774,6 +775,19 @@ def test_a_pull_request_against_another_branch_gets_no_comment(project: Project)
     project.comment_on(pull, project.host.head_of(pull))
 
     assert [] == pull.comments
+
+
+def test_of_two_pull_requests_of_a_branch_the_one_against_main_is_told(project: Project) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    head = project.host.head_of(pull)
+    project.host.git("branch", "stable", "main")
+    project.host.git("update-ref", "refs/pull/8/head", head)
+    other = replace(pull, number=8, base_ref="stable", comments=[])
+    project.host.pulls = {8: other, 7: pull}
+    project.comment_on(pull, head)
+
+    assert "waiting for a maintainer" in project.comment(pull)
+    assert [] == other.comments
 
 
 def test_a_withdrawal_is_for_those_who_sent_the_entry(project: Project) -> None:
