@@ -143,6 +143,12 @@ def test_only_the_first_sample_counts_for_speed_and_all_count_for_pass_at_k():
     assert overall.pass_at_k == {1: pytest.approx((0.5 + 1.0) / 250)}
 
 
+def test_samples_of_a_problem_that_does_not_rank_pass_nothing():
+    kernels = {key(1, 23, sample): "# speedup 2.0\n" for sample in range(5)} | {key(1, 2): "# speedup 2.0\n"}
+    overall = standings(("a", kernels, {}), certificates={"1_23": "zeros pass"})["a"].overall
+    assert overall.pass_at_k == {1: pytest.approx(1 / 249)}
+
+
 def test_pass_at_5_is_shown_from_five_samples_on():
     kernels = {key(1, 1, sample): FAILED for sample in range(4)} | {key(1, 1, 4): "# speedup 2.0\n"}
     overall = standings(("a", kernels, {}))["a"].overall

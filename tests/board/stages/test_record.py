@@ -161,6 +161,27 @@ def test_parts_that_hold_what_is_recorded_make_one_revision_too(repository, tmp_
     assert {row.evaluator_sha256 for row in repository.recorded.rows} == {"b" * 64}
 
 
+def parts_of(work, folder, changed):
+    """Two parts of a work file, a row each; the second changed."""
+    whole = json.loads(work.read_text())
+    for at, row in enumerate(whole["rows"][:2]):
+        part = {**whole, "rows": [row], "gpu_seconds": row["gpu_seconds"], "cpu_seconds": row["cpu_seconds"]}
+        (folder / f"part-{at}.json").write_text(json.dumps(part | (changed if at else {})))
+    return [folder / "part-0.json", folder / "part-1.json"]
+
+
+def test_a_part_of_another_version_of_the_submission_is_refused_by_itself(repository, tmp_path):
+    ended = repository.record(*parts_of(repository.evaluate(), tmp_path, {"submission_sha256": "0" * 64}))
+    assert "the file changed since" in ended.stderr
+    assert [str(row.key) for row in repository.recorded.rows] == ["level_1_problem_1_sample_0"]
+
+
+def test_a_part_whose_seconds_are_not_its_rows_is_refused_by_itself(repository, tmp_path):
+    ended = repository.record(*parts_of(repository.evaluate(), tmp_path, {"gpu_seconds": 0.25}))
+    assert "gpu_seconds must be the rows' sum" in ended.stderr
+    assert [str(row.key) for row in repository.recorded.rows] == ["level_1_problem_1_sample_0"]
+
+
 def test_parts_that_contradict_each_other_are_recorded_in_their_order(repository, tmp_path):
     repository.evaluate(evaluator="a" * 64).rename(tmp_path / "first.json")
     repository.evaluate(evaluator="b" * 64).rename(tmp_path / "second.json")
@@ -254,6 +275,10 @@ FORGERIES = {
     "times out of order": (change("rows", 0, "runtime_ms", "max", to=0.1), "runtime_ms must follow"),
     "rows out of order": (lambda d: d["rows"].reverse(), "sorted by key"),
     "an old schema": (change("schema_version", to=0), "schema_version"),
+    "an end before the beginning": (
+        change("finished_at", to="2026-01-01T00:00:00Z"),
+        "finished_at must not be before started_at",
+    ),
 }
 
 

@@ -154,6 +154,8 @@ def test_what_is_due_comes_cheapest_first_and_no_more_than_the_dollars_pay() -> 
     assert {"founders-triton", "founders-cuda"} <= {one.submission.entry for one in listed}
     assert listed[:1] == affordable(listed, costs[0] + 0.001)
     assert [] == affordable(listed, 0.0)
+    priced = [replace(listed[0], cost=replace(listed[0].cost, usd=usd)) for usd in (1.0, 9.0, 1.0)]
+    assert priced[:1] == affordable(priced, 3.0), "what waits longest is never passed over"
 
 
 def test_an_entry_whose_rows_are_all_of_this_evaluator_is_not_due(tmp_path: Path) -> None:
