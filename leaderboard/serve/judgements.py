@@ -64,12 +64,13 @@ class Judgement:
     created: float = field(default_factory=time.time)
     started: float | None = None
     finished: float | None = None
+    kernel_sha256: str = field(init=False, repr=False)
     fingerprint: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Name what the verdict hangs on: the source goes when the judgement is finished."""
-        digest = hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
-        self.fingerprint = fingerprint(digest, self.problem.sha256, self.settings, self.place)
+        self.kernel_sha256 = hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+        self.fingerprint = fingerprint(self.kernel_sha256, self.problem.sha256, self.settings, self.place)
 
     @property
     def is_finished(self) -> bool:
@@ -162,8 +163,15 @@ class Judgements:
             self._condition.notify_all()
 
     def finish(self, item: Judgement, verdict: dict[str, Any]) -> None:
-        """Note a verdict, also for what waits for the same; one for a cancelled judgement is dropped."""
-        kept = self._memory is not None and may_be_kept(verdict)
+        """Note a verdict, also for what waits for the same; one for a cancelled judgement is dropped.
+
+        One on another source, as of a judgement that was cancelled while its job was made, is not kept.
+        """
+        kept = (
+            self._memory is not None
+            and may_be_kept(verdict)
+            and verdict["row"]["kernel_sha256"] == item.kernel_sha256
+        )
         if kept and self._memory is not None:
             self._memory.keep(item.fingerprint, verdict)
         with self._condition:

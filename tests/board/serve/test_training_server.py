@@ -6,11 +6,14 @@ import time
 import httpx
 import pytest
 from evaluating import RIGHT, SOURCE
+from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Status
 from own_server import serving
 from prometheus_client.parser import text_string_to_metric_families
 
 from leaderboard.client import JudgeClient, ServerError
+from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.keys import Key, Keyring, KeysFileError, read_keys
 from leaderboard.serve.memory import Memory, MemoryFileError
 from leaderboard.serve.workers import COMMAND
@@ -57,6 +60,32 @@ def test_the_same_kernel_sent_by_many_at_once_is_judged_once(tmp_path):
         tickets = [client.submit(1, 1, f"# sleep 1\n{KERNEL}") for _ in range(20)]
         assert all(client.wait(ticket.id, 60).is_correct for ticket in tickets)
         assert 19.0 == figures(url)["kbl_judgements_remembered_total",]
+
+
+@pytest.fixture
+def judgements(tmp_path):
+    return Judgements(max_queued=2, max_kept=10, memory=Memory(tmp_path / "m"))
+
+
+def asked(name, **change):
+    problem = ProblemSet().load(1, 19)
+    return Judgement(**{"id": name, "problem": problem, "source": KERNEL, "settings": Settings(), **change})
+
+
+def verdict(source):
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    return {"row": {"status": "mismatch", "kernel_sha256": digest}, "environment": {}}
+
+
+def test_a_verdict_on_what_a_cancelled_judgement_left_of_its_source_is_not_remembered(judgements):
+    first, waiting = judgements.add_all([asked("first"), asked("waiting", owner="another")])
+    assert judgements.take(1) == [first]
+    judgements.cancel(first)
+    judgements.finish(first, verdict(first.source))
+    assert not waiting.is_finished
+    assert not judgements.add(asked("later")).is_finished
+    judgements.finish(first, verdict(KERNEL))
+    assert waiting.remembered and judgements.add(asked("last")).remembered, "one on the kernel itself is"
 
 
 def test_the_memory_is_bounded_and_what_was_used_last_stays(tmp_path):
