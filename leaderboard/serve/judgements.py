@@ -110,7 +110,7 @@ class Judgements:
         found = {} if self._memory is None else self._remembered(judgements, self._memory)
         with self._condition:
             new = [item for item in judgements if not self._knows(item)]
-            waiting = [item for item in new if item.fingerprint not in found]
+            waiting = [item for item in new if item.again or item.fingerprint not in found]
             self._check_room(waiting, most)
             for item in new:
                 if self._knows(item):

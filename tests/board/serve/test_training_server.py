@@ -13,7 +13,7 @@ from own_server import serving
 from prometheus_client.parser import text_string_to_metric_families
 
 from leaderboard.client import JudgeClient, ServerError
-from leaderboard.serve.judgements import Judgement, Judgements
+from leaderboard.serve.judgements import Judgement, Judgements, QueueFullError
 from leaderboard.serve.keys import Key, Keyring, KeysFileError, read_keys
 from leaderboard.serve.memory import Memory, MemoryFileError
 from leaderboard.serve.workers import COMMAND
@@ -86,6 +86,15 @@ def test_a_verdict_on_what_a_cancelled_judgement_left_of_its_source_is_not_remem
     assert not judgements.add(asked("later")).is_finished
     judgements.finish(first, verdict(KERNEL))
     assert waiting.remembered and judgements.add(asked("last")).remembered, "one on the kernel itself is"
+
+
+def test_what_is_to_be_judged_again_needs_room_though_a_verdict_on_the_same_is_remembered(judgements):
+    judgements.finish(asked("before"), verdict(KERNEL))
+    known = asked("known")
+    with pytest.raises(QueueFullError):
+        judgements.add_all([*(asked(f"again {n}", again=True) for n in range(3)), known])
+    judgements.add_all([*(asked(f"again {n}", again=True) for n in range(2)), known])
+    assert known.remembered and judgements.gauges()["queued"] == 2
 
 
 def test_the_memory_is_bounded_and_what_was_used_last_stays(tmp_path):
