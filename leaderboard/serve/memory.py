@@ -97,11 +97,6 @@ class Memory:
             except sqlite3.Error:
                 self.failures += 1
 
-    def count(self) -> int:
-        """Count the verdicts that are kept."""
-        with self._lock:
-            return int(self._file.execute("SELECT count(*) FROM verdicts").fetchone()[0])
-
     def close(self) -> None:
         """Close the file."""
         with self._lock:
