@@ -126,21 +126,28 @@ class JudgeClient:
             wait_s = min(5.0, wait_s * 2)
 
     def _lines(self, body: Mapping[str, Any]) -> Iterator[str]:
-        """Send a batch and give the lines of the answer; again and again while the server is busy or away."""
-        deadline = time.monotonic() + self._patience_s
+        """Send a batch and give the lines of the answer; again and again while the server is busy or away.
+
+        Patience counts from the first trouble after the last line: a batch may take longer than that.
+        """
+        troubled: float | None = None
         while True:
             try:
                 with self._http.stream("POST", "/v1/batches", json=body, timeout=None) as response:
                     if response.is_error:
                         trouble = f"HTTP {response.status_code}: {response.read().decode()[:500]}"
                     else:
-                        yield from response.iter_lines()
+                        for line in response.iter_lines():
+                            troubled = None
+                            yield line
                         return
                 if response.status_code not in _BUSY:
                     raise ServerError(trouble)
             except httpx.RequestError as error:
                 trouble = f"{type(error).__name__}: {error}"
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            troubled = now if troubled is None else troubled
+            if now - troubled >= self._patience_s:
                 raise ServerError(f"no answer within {self._patience_s:g} s, the last one: {trouble}")
             time.sleep(1.0)
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -28,7 +29,7 @@ def answering(*answers):
             self.rfile.read(int(self.headers["Content-Length"]))
             content, headers = left.pop(0) if len(left) > 1 else left[0]
             self.send_response(200)
-            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            for name, value in {"Content-Length": str(len(content)), **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
@@ -59,3 +60,27 @@ def test_a_server_that_stays_odd_is_an_error_that_says_how(name):
         pytest.raises(ServerError, match=name),
     ):
         client.submit(1, 1, "source")
+
+
+def test_a_batch_that_breaks_after_longer_than_patience_is_sent_again():
+    first, second = (json.dumps({**QUEUED, "id": name}).encode() + b"\n" for name in ("a", "b"))
+    kernels = [{"id": name, "level": 1, "problem_id": 1, "source": "source"} for name in ("a", "b")]
+    came = []
+    with (
+        answering((first, {"Content-Length": "9999"}), (first + second, {})) as url,
+        JudgeClient(url, patience_s=0.5) as client,
+    ):
+        for ticket in client.judge_many(kernels):
+            came.append(ticket.id)
+            time.sleep(0.6)
+    assert came == ["a", "b"]
+
+
+def test_a_batch_whose_connection_keeps_breaking_is_an_error_in_the_end():
+    kernel = {"level": 1, "problem_id": 1, "source": "source"}
+    with (
+        answering((b"", {"Content-Length": "9999"})) as url,
+        JudgeClient(url, patience_s=0.5) as client,
+        pytest.raises(ServerError, match=r"within 0\.5 s, the last one: RemoteProtocolError"),
+    ):
+        list(client.judge_many([kernel]))
