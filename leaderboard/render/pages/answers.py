@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernel_evaluator.records.keys import RANKED_LEVELS
-
 from leaderboard.render.cheats import Rates
 from leaderboard.render.parts import charts
 from leaderboard.render.parts.lines import EntryLine
@@ -74,7 +72,7 @@ def answer(site: Site, view: BoardView) -> Answer | None:
     best = view.best
     if best is None:
         return None
-    problems = ranked_problems(site)
+    problems = ranked_problems(site, view)
     fastest = [view.fastest[problem] for problem in problems if problem in view.fastest]
     return Answer(
         best=best,
@@ -87,9 +85,14 @@ def answer(site: Site, view: BoardView) -> Answer | None:
     )
 
 
-def ranked_problems(site: Site) -> list[str]:
-    """Name the problems of the ranked levels."""
-    return [problem for problem, item in site.problems.items() if item.level in RANKED_LEVELS]
+def counts(view: BoardView, problem: str) -> bool:
+    """Say whether a problem counts for the rank: not on level 4 and not satisfied by a trivial answer."""
+    return not problem.startswith("4_") and problem not in view.board.unranked_problems
+
+
+def ranked_problems(site: Site, view: BoardView) -> list[str]:
+    """Name the problems that count for the rank on a board."""
+    return [problem for problem in site.problems if counts(view, problem)]
 
 
 def rates_of(site: Site, view: BoardView | None) -> Rates | None:
@@ -99,17 +102,17 @@ def rates_of(site: Site, view: BoardView | None) -> Rates | None:
     return of_board or next(reversed(found.values()), None)
 
 
-def families_of(site: Site) -> dict[str, str]:
-    """Map the problems of the ranked levels to their families."""
+def families_of(site: Site, view: BoardView) -> dict[str, str]:
+    """Map the problems that count for the rank on a board to their families."""
     return {
         problem: family(site.problems[problem].level, site.problems[problem].name)
-        for problem in ranked_problems(site)
+        for problem in ranked_problems(site, view)
     }
 
 
 def family_lines(site: Site, view: BoardView) -> list[FamilyLine]:
     """Say who wins where, family by family, the largest first."""
-    families = families_of(site)
+    families = families_of(site, view)
     entries = {
         name: item for name, item in view.board.speedups.items() if view.names[name].standing.kind == "entry"
     }

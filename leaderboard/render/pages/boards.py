@@ -187,11 +187,6 @@ def curve(view: BoardView, line: EntryLine) -> charts.Line:
     return charts.Line(line.name, line.page, charts.curve_path(speedups, line.standing.overall.problems))
 
 
-def counts(view: BoardView, problem: str) -> bool:
-    """Say whether a problem counts for the rank: not on level 4 and not satisfied by a trivial answer."""
-    return not problem.startswith("4_") and problem not in view.board.unranked_problems
-
-
 def table_data(view: BoardView) -> dict[str, Any]:
     """Give every entry's figures, overall and by level, in the order of `columns`."""
     return {

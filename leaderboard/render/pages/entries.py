@@ -14,7 +14,7 @@ from kernel_evaluator.records.rows import Row
 from leaderboard.render import places
 from leaderboard.render.model import Revision
 from leaderboard.render.output import compressed
-from leaderboard.render.pages.boards import counts
+from leaderboard.render.pages.answers import counts
 from leaderboard.render.parts import charts, numbers, plots
 from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, is_scored
 from leaderboard.render.parts.rows import kernel_rows

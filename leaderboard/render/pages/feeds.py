@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leaderboard.render import places
-from leaderboard.render.pages.boards import counts
+from leaderboard.render.pages.answers import counts
 from leaderboard.render.pages.entries import standing_data
 from leaderboard.render.pages.problems import roof_data
 from leaderboard.render.parts import numbers

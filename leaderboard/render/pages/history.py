@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kernel_evaluator.records.rows import Status
 
 from leaderboard.render import places
-from leaderboard.render.pages.boards import counts
+from leaderboard.render.pages.answers import counts
 from leaderboard.render.parts import numbers, plots
 from leaderboard.render.parts.lines import EntryLine, KernelLine
 from leaderboard.render.site import BoardView, Site

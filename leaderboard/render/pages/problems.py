@@ -31,13 +31,17 @@ ROWS_IN_PAGE = 25
 
 @dataclass(frozen=True)
 class Cell:
-    """One problem of the atlas; `over` is the best entry's speedup over the best of PyTorch."""
+    """One problem of the atlas; `over` is the best entry's speedup over the best of PyTorch.
+
+    `unranked` says that the problem counts in no figure on the board.
+    """
 
     problem: str
     item: Problem
     family: str
     over: float | None
     tone: str
+    unranked: bool
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,8 @@ def atlas(rows: Sequence[tuple[str, Problem, Results | None, str]]) -> dict[int,
     cells: dict[int, list[Cell]] = {}
     for problem, item, found, of_family in rows:
         over = found.over_best if found else None
-        cells.setdefault(item.level, []).append(Cell(problem, item, of_family, over, _tone(over)))
+        unranked = bool(found and found.unranked_because)
+        cells.setdefault(item.level, []).append(Cell(problem, item, of_family, over, _tone(over), unranked))
     return cells
 
 
