@@ -42,7 +42,8 @@ def entry_key(site: Site, name: str) -> str:
         if line is not None:
             standing = line.standing
             place = view.name, name
-            parts += [view.name, site.data.digests.get(place, ""), line.rank, line.sharing]
+            parts += [view.name, site.data.digests.get(place, ""), site.data.packed[place]]
+            parts += [line.rank, line.sharing]
             parts += [standing.deployed_ci95, standing.unranked_because, standing.against]
             parts += [list(site.data.history.get(place, ())), view.is_large]
     return digest(*parts)

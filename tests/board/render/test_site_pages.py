@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from leaderboard.render.reading.sources import Places, read_site
 from leaderboard.show.tables import as_json
 from leaderboard.stages.boards import load_boards
 from leaderboard.stages.record import record_spending
+from leaderboard.stages.upkeep import strike
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 
@@ -364,6 +366,17 @@ def test_after_a_change_the_site_is_the_one_that_is_built_anew(copy: Path) -> No
     body["metadata"]["display_name"] = "Once hostile"
     (copy / "submissions/hostile.json").write_text(json.dumps(body))
     build_site(sitehouse.read(copy, memory=copy / "read"), copy / "out")
+    build_site(sitehouse.read(copy), copy / "anew")
+    assert files_of(copy / "out") == files_of(copy / "anew")
+
+
+@pytest.mark.parametrize("key", ["level_4_problem_1_sample_0", "level_1_problem_1_sample_1"])
+def test_after_a_strike_that_changes_no_score_the_site_is_the_one_that_is_built_anew(
+    copy: Path, key: str
+) -> None:
+    build_before(copy)
+    strike(copy / "data", copy / "submissions", "torch-eager", key, why="a hole", today=date(2026, 11, 28))
+    build_site(sitehouse.read(copy), copy / "out")
     build_site(sitehouse.read(copy), copy / "anew")
     assert files_of(copy / "out") == files_of(copy / "anew")
 
