@@ -190,10 +190,12 @@ def _steps(frame: _Frame, name: str, points: Sequence[tuple[str, float, str]], p
 
 
 def _days(first: float, last: float, span: float) -> list[tuple[float, str]]:
-    """Give round moments: hours within two days, else days, months or years, at most eight."""
-    steps = ((21600, "%m-%d %H:%M"), (86400, "%m-%d"), (7 * 86400, "%m-%d"), (30 * 86400, "%Y-%m-%d"))
-    fits = (pair for pair in steps if span / pair[0] <= 8)
-    step, form = next(fits, (math.ceil(span / 8 / 86400) * 86400, "%Y-%m-%d"))
+    """Give round moments: hours within two days, else days, months or years; as many as have room."""
+    hours, day, date = "%m-%d %H:%M", "%m-%d", "%Y-%m-%d"
+    room = {hours: 5, day: 8, date: 5}
+    steps = ((21600, hours), (43200, hours), (86400, day), (7 * 86400, day), (30 * 86400, date))
+    fits = (pair for pair in steps if span / pair[0] <= room[pair[1]])
+    step, form = next(fits, (math.ceil(span / room[date] / 86400) * 86400, date))
     at = math.ceil(first / step) * step
     found = []
     while at <= last:

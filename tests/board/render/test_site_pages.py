@@ -12,8 +12,9 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -29,7 +30,7 @@ from leaderboard.cli import app
 from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.render import OccupiedError, SiteConfig, SiteData, build_site
-from leaderboard.render.parts import numbers
+from leaderboard.render.parts import numbers, plots
 from leaderboard.render.places import checked
 from leaderboard.render.reading.sources import Places, read_site
 from leaderboard.show.tables import as_json
@@ -815,6 +816,17 @@ def test_speedups_read_the_same_everywhere(value: float | None, words: str) -> N
 @pytest.mark.parametrize(("value", "words"), [(2.658, "2.66\u202fms"), (0.0831, "83.1\u202fµs"), (None, "–")])
 def test_times_carry_their_unit(value: float | None, words: str) -> None:
     assert words == numbers.milliseconds(value)
+
+
+@pytest.mark.parametrize("days", [0.1, 1, 1.7, 2, 3, 6, 10, 40, 57, 150, 240, 241, 2000])
+def test_the_dates_under_a_line_over_time_have_room_beside_each_other(days: float) -> None:
+    first = datetime(2026, 11, 25, 22, 30, tzinfo=UTC)
+    moments = [first + timedelta(days=days * at / 10) for at in range(11)]
+    plot = plots.time_plot({"best": [(at.isoformat(), 1.0, "") for at in moments]})
+    assert plot
+    for tick, following in pairwise(plot.across):
+        assert following.at - tick.at > 7 * len(tick.label), (tick, following)
+    assert all(tick.at < plots.SIZE[0] - plots.MARGIN[2] for tick in plot.across)
 
 
 def test_untrusted_text_becomes_one_short_line() -> None:
