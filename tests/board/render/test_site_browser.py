@@ -657,6 +657,14 @@ def test_no_page_is_wider_than_a_phone(browser: Any, site: str, name: str) -> No
     context.close()
 
 
+def test_the_page_for_a_file_fits_the_narrowest_phone(browser: Any, site: str) -> None:
+    context = browser.new_context(viewport={"width": 320, "height": 640})
+    opened = context.new_page()
+    opened.goto(f"{site}submit.html", wait_until="networkidle")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 320
+    context.close()
+
+
 def test_a_page_fetches_one_small_file_to_show_one_kernel(page: Any, site: str) -> None:
     fetched: list[str] = []
     page.on("request", lambda request: fetched.append(request.url))
