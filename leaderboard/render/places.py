@@ -136,13 +136,13 @@ def problem_picture(problem: str) -> str:
 
 
 def versus_page(board: str, a: str, b: str) -> str:
-    """The comparison of two entries that others can be shown."""
-    return f"compare/{slug(board)}/{checked(a)}--{checked(b)}.html"
+    """The comparison of two entries that others can be shown; no id holds the sign between them."""
+    return f"compare/{slug(board)}/{checked(a)}~{checked(b)}.html"
 
 
 def versus_picture(board: str, a: str, b: str) -> str:
     """Its picture for link previews."""
-    return f"pictures/compare/{slug(board)}/{checked(a)}--{checked(b)}.png"
+    return f"pictures/compare/{slug(board)}/{checked(a)}~{checked(b)}.png"
 
 
 def embed_page(board: str) -> str:

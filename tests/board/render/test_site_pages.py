@@ -9,9 +9,11 @@ import random
 import re
 import shutil
 import socket
+import string
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -31,7 +33,7 @@ from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.render import OccupiedError, SiteConfig, SiteData, build_site
 from leaderboard.render.parts import numbers, plots
-from leaderboard.render.places import checked
+from leaderboard.render.places import checked, versus_page, versus_picture
 from leaderboard.render.reading.sources import Places, read_site
 from leaderboard.show.tables import as_json
 from leaderboard.stages.boards import load_boards
@@ -223,6 +225,17 @@ def test_a_link_that_is_no_web_address_is_not_made(site: Path) -> None:
 def test_an_entry_whose_id_could_leave_the_folder_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="entry must be"):
         checked(name)
+
+
+@pytest.mark.parametrize("place", [versus_page, versus_picture])
+def test_two_pairs_of_entries_never_share_one_comparison(place: Callable[[str, str, str], str]) -> None:
+    assert place("H100", "a", "b--c") != place("H100", "a--b", "c")
+    for sign in set(string.printable):
+        try:
+            first, second = place("H100", "a", f"b{sign}c"), place("H100", f"a{sign}b", "c")
+        except ValueError:
+            continue
+        assert first != second, sign
 
 
 def test_the_board_reads_without_scripts(site: Path) -> None:
