@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from kernel_evaluator.upstream.files import (
     write_text,
 )
 
-from leaderboard.files.store import StoreError
+from leaderboard.files.store import StoreError, read_strictly
 from leaderboard.runs.reading import hardware_of, read_times
 from leaderboard.seed_scripts.runner import run_script
 from leaderboard.texts.say import say
@@ -53,24 +54,50 @@ def run(options: Options) -> int:
     folder = RunFolder(path=Path(options.eval_results_dir) / options.run_name)
     if not folder.eval_results_path.is_file():
         raise StoreError(f"{folder.eval_results_path}: missing; run scripts/eval_from_generations.py first")
-    results = read_eval_results(folder.eval_results_path)
-    baseline = _measured(results) if options.baseline == MEASURED else _from_file(options)
-    analysis = RunAnalysis(
-        run_name=options.run_name,
-        level=options.level,
-        hardware=options.hardware,
-        problem_count=PROBLEM_COUNTS[options.level],
-        results=results,
-        baseline_ms=baseline,
-    ).to_json()
+    _require_level(options.level, folder)
+    with _told_of(folder.eval_results_path):
+        results = read_eval_results(folder.eval_results_path)
+        judged_on, measured = hardware_of(results), _measured(results)
+    baseline = measured if options.baseline == MEASURED else _from_file(options)
+    with _told_of(folder.eval_results_path):
+        analysis = RunAnalysis(
+            run_name=options.run_name,
+            level=options.level,
+            hardware=options.hardware,
+            problem_count=PROBLEM_COUNTS[options.level],
+            results=results,
+            baseline_ms=baseline,
+        ).to_json()
     if folder.pass_at_k_path.is_file():
-        found = json.loads(folder.pass_at_k_path.read_text("utf-8"))
-        analysis["pass_at_k"] = {"metadata": found["metadata"], "averages": found["averages"]}
-    say(_table(analysis, len(baseline), hardware_of(results)))
+        found = read_strictly(folder.pass_at_k_path)
+        with _told_of(folder.pass_at_k_path):
+            averages = {name: float(value) for name, value in found["averages"].items()}
+            analysis["pass_at_k"] = {"metadata": found["metadata"], "averages": averages}
+    say(_table(analysis, len(baseline), judged_on))
     if options.output_file:
         write_text(Path(options.output_file), json.dumps(analysis, indent=2) + "\n")
         say(f"written to {options.output_file}")
     return 0
+
+
+def _require_level(level: int, folder: RunFolder) -> None:
+    """Raise StoreError where there is no such level, or the folder's kernels are of others."""
+    if level not in PROBLEM_COUNTS:
+        raise StoreError(f"level must be one of {', '.join(map(str, PROBLEM_COUNTS))}, got {level}")
+    levels = sorted({key.level for key in folder.kernel_keys()})
+    if levels and level not in levels:
+        found = " and ".join(map(str, levels))
+        raise StoreError(f"{folder.path}: holds kernels of level {found}, not of level {level}; mend level=…")
+
+
+@contextmanager
+def _told_of(path: Path) -> Iterator[None]:
+    """Raise StoreError that names the file, where what it holds is not what KernelBench writes there."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        why = f"no {error}" if isinstance(error, KeyError) else error
+        raise StoreError(f"{path}: not a results file: {why}") from error
 
 
 def _measured(results: EvalResults) -> dict[int, float]:

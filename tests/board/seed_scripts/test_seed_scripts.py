@@ -79,7 +79,8 @@ def test_the_walk_through_command_by_command(tmp_path, repository):
         *(repository, tmp_path, "benchmark_eval_analysis"),
         *("run_name=alone", "level=1", "hardware=CPU", "baseline=measured"),
     )
-    assert (2, "error: metadata must be an object, got [1]\n") == (done.returncode, done.stderr)
+    said = "error: runs/alone/eval_results.json: not a results file: metadata must be an object, got [1]\n"
+    assert (2, said) == (done.returncode, done.stderr)
     results = json.loads((tmp_path / "runs/run_level1/eval_results.json").read_text())
     firsts = {problem: items[0] for problem, items in results.items()}
     assert {"19": "(5 / 5)", "20": "(5 / 5)"} == {
@@ -119,6 +120,66 @@ def test_the_walk_through_command_by_command(tmp_path, repository):
     recorded = json.loads((tmp_path / "data/results/CPU-reduced/canned.json").read_text())
     assert 4 == len(recorded["rows"])
     assert {row["status"] for row in recorded["rows"]} <= {"correct", "quarantined"}
+
+
+JUDGED = {"19": [{"sample_id": 0, "compiled": True, "correctness": True, "runtime": 1.0, "ref_runtime": 2.0}]}
+
+
+def analysed(repository, folder, level, results, pass_at_k=None):
+    """A run of one kernel of level 1 with these result files, analysed."""
+    run = folder / "runs/one"
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "level_1_problem_19_sample_0_kernel.py").write_text("")
+    (run / "eval_results.json").write_text(results if isinstance(results, str) else json.dumps(results))
+    if pass_at_k is not None:
+        (run / "pass_at_k_results.json").write_text(pass_at_k)
+    options = ("run_name=one", f"level={level}", "hardware=H100", "baseline=measured", "output_file=out.json")
+    done = script(repository, folder, "benchmark_eval_analysis", *options)
+    assert (done.returncode == 0) == (folder / "out.json").exists()
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        (2, "runs/one: holds kernels of level 1, not of level 2; mend level=…"),
+        (9, "level must be one of 1, 2, 3, 4, got 9"),
+    ],
+)
+def test_a_run_gives_no_figures_of_a_level_that_it_does_not_hold(tmp_path, repository, level, said):
+    assert (2, f"error: {said}\n") == analysed(repository, tmp_path, level, JUDGED)
+    assert (0, "") == analysed(repository, tmp_path, 1, JUDGED)
+
+
+@pytest.mark.parametrize(
+    ("results", "why"),
+    [
+        ("", "Expecting value"),
+        ("\ufeff{}", "Unexpected UTF-8 BOM"),
+        ({"nineteen": []}, "invalid literal for int() with base 10: 'nineteen'"),
+        ({"19": [5]}, "'int' object has no attribute 'get'"),
+        ({"19": [{**JUDGED["19"][0], "runtime": "fast"}]}, "could not convert string to float: 'fast'"),
+    ],
+)
+def test_a_results_file_that_cannot_be_read_is_named(tmp_path, repository, results, why):
+    code, said = analysed(repository, tmp_path, 1, results)
+    assert (2, True) == (
+        code,
+        said.startswith(f"error: runs/one/eval_results.json: not a results file: {why}"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("{}", "not a results file: no 'averages'"),
+        ("", "not strict JSON: Expecting value"),
+        ('{"metadata": {}, "averages": {"avg_pass@1": "all"}}', "not a results file: could not convert"),
+    ],
+)
+def test_a_file_of_pass_at_k_that_cannot_be_read_is_named(tmp_path, repository, content, why):
+    code, said = analysed(repository, tmp_path, 1, JUDGED, content)
+    assert (2, True) == (code, said.startswith(f"error: runs/one/pass_at_k_results.json: {why}"))
 
 
 def test_one_kernel_is_checked_against_a_reference_of_one_s_own(tmp_path, repository):
