@@ -1,10 +1,11 @@
 """Write the baseline entries: PyTorch as it stands, and compiled, in each precision of the boards.
 
-Run it where `submissions/` lies.
+Run it where `submissions/` lies. It takes no options.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -24,6 +25,7 @@ ENTRIES = {
 
 def main() -> None:
     """Write one submission an entry and precision: every problem whose reference runs in it."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     ranked = [p for p in ProblemSet() if p.level in RANKED_LEVELS]
     for precision in BOARD_PRECISIONS:
         failing = not_running(precision)

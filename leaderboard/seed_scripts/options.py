@@ -35,6 +35,21 @@ def read_options(kind: type[T], arguments: Sequence[str]) -> T:
     return kind(**{name: _value(name, text, hints[name]) for name, text in given.items()})
 
 
+def asks_for_help(arguments: Sequence[str]) -> bool:
+    """Whether the command line asks which options there are."""
+    return not {"--help", "-h"}.isdisjoint(arguments)
+
+
+def help_text(kind: type) -> str:
+    """List the dataclass's fields, each as it is given, with its default where it has one."""
+    lines = ["Options, as key=value or --key value; those with … are required:"]
+    for field in dataclasses.fields(kind):
+        made = field.default_factory
+        default = field.default if made is dataclasses.MISSING else made()
+        lines.append(f"  {field.name}={'…' if default is dataclasses.MISSING else default}")
+    return "\n".join(lines)
+
+
 def _pairs(arguments: Sequence[str], switches: set[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     rest = list(arguments)

@@ -10,7 +10,7 @@ from kernel_evaluator.machine.extras import MissingExtraError
 from leaderboard.files.store import StoreError
 from leaderboard.files.submission import InvalidSubmissionError
 from leaderboard.runs.pack import PackError
-from leaderboard.seed_scripts.options import OptionError, read_options
+from leaderboard.seed_scripts.options import OptionError, asks_for_help, help_text, read_options
 from leaderboard.stages.evaluate import EvaluationError
 from leaderboard.stages.record import RefusedError
 from leaderboard.texts.say import say
@@ -32,7 +32,10 @@ _PEOPLES_ERRORS = (
 
 
 def run_script(kind: type[T], run: Callable[[T], int], arguments: Sequence[str]) -> int:
-    """Give the script's exit status; 2 where it cannot start or go on."""
+    """Give the script's exit status; 2 where it cannot start or go on. Asked for help it says its options."""
+    if asks_for_help(arguments):
+        say(help_text(kind))
+        return 0
     try:
         return run(read_options(kind, arguments))
     except _PEOPLES_ERRORS as error:

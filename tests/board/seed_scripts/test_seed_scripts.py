@@ -253,6 +253,23 @@ def test_a_wrong_option_is_named(arguments, said):
         read_options(Options, arguments)
 
 
+@pytest.mark.parametrize("asked", ["--help", "-h"])
+def test_a_script_that_is_asked_for_help_names_its_options_and_their_defaults(tmp_path, repository, asked):
+    done = script(repository, tmp_path, "generate_baseline_time", "levels=[1]", asked)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert {"  hardware_name=…", "  levels=[1, 2, 3]", "  problems_dir=None"} <= set(done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(("word", "code"), [("--help", 0), ("--out", 2), ("elsewhere", 2)])
+def test_the_baseline_entries_are_not_written_over_by_who_asks_for_something_else(
+    tmp_path, repository, word, code
+):
+    (tmp_path / "submissions").mkdir()
+    done = script(repository, tmp_path, "make_baseline_entries", word)
+    assert (code, True) == (done.returncode, "usage: " in done.stdout + done.stderr)
+    assert [] == list((tmp_path / "submissions").iterdir())
+
+
 @pytest.mark.timeout(300)
 def test_one_sample_is_drawn_and_judged_by_one_command(tmp_path, repository):
     with serving(CannedModel(copy_of_the_reference)) as url:
