@@ -12,9 +12,11 @@ import math
 import os
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kernel_evaluator.records.rows import Row, Status
+
+from leaderboard.checks.document import MAX_KERNEL_BYTES
 
 if TYPE_CHECKING:
     from leaderboard.client import JudgeClient
@@ -101,7 +103,7 @@ def reward_of(row: Row, shaping: Shaping = SHAPING) -> Reward:
 
 
 def reward(
-    source: str,
+    source: str | None,
     level: int,
     problem_id: int,
     *,
@@ -112,18 +114,22 @@ def reward(
     """Have a server judge a kernel, and score the verdict. Options are those of `JudgeClient.submit`.
 
     Without a client, the variables KBL_URL and KBL_API_KEY name the server; http://localhost:8900 where the
-    first is not set. An answer without code, or one that is no text, is not asked about: it cannot compile.
-    Raises ServerError where the server refuses or stays away.
+    first is not set. An answer without code, or one that is no text or longer than a kernel may be, is not
+    asked about: it counts as what does not compile. Raises ServerError where the server refuses or is away.
     """
-    try:
-        is_code = bool(source.encode())
-    except UnicodeEncodeError:
-        is_code = False
-    if not is_code:
+    if not _is_code(source):
         status = Status.COMPILE_ERROR.value
         return Reward(value=0.0, status=status, compiled=False, correct=False, fragile=False, cheat=False)
     row = (client or _client()).judge(level, problem_id, source, **options)
     return reward_of(row, shaping)
+
+
+def _is_code(source: str | None) -> TypeGuard[str]:
+    """Whether an answer is something that a server takes."""
+    try:
+        return source is not None and 0 < len(source.encode()) <= MAX_KERNEL_BYTES
+    except UnicodeEncodeError:
+        return False
 
 
 @cache

@@ -19,6 +19,7 @@ from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 
+from leaderboard.checks.document import MAX_KERNEL_BYTES
 from leaderboard.serve import guards, metrics
 from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements
@@ -43,7 +44,7 @@ class ServerSettings:
     place: str = ""
     max_queued: int = 1000
     max_kept: int = 10_000
-    max_source_bytes: int = 524_288
+    max_source_bytes: int = MAX_KERNEL_BYTES
     max_timeout_s: float = 600.0
     batch_size: int = 8
     first: Settings | None = None

@@ -13,6 +13,7 @@ from kernel_evaluator.machine.extras import install, missing
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 
+from leaderboard.checks.document import MAX_KERNEL_BYTES
 from leaderboard.serve.judgements import IdTakenError, Judgement, Judgements, QueueFullError
 from leaderboard.serve.keys import Key, Keyring
 from leaderboard.serve.requests import JudgementView, NewJudgement
@@ -25,7 +26,7 @@ class Rules:
     device: str
     problem_set: ProblemSet
     place: str = ""
-    max_source_bytes: int = 524_288
+    max_source_bytes: int = MAX_KERNEL_BYTES
     max_timeout_s: float = 600.0
 
 

@@ -10,6 +10,7 @@ from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Status
 from own_server import serving
 
+from leaderboard.checks.document import MAX_KERNEL_BYTES
 from leaderboard.client import JudgeClient
 from leaderboard.reward import Shaping, reward, reward_of
 
@@ -79,13 +80,14 @@ def test_a_shaping_under_which_cheating_could_pay_is_refused(wrong):
         Shaping(**wrong)
 
 
-@pytest.mark.parametrize("source", ["", "\ud800"])
+@pytest.mark.parametrize("source", ["", "\ud800", None, "é" * (MAX_KERNEL_BYTES // 2) + "x"])
 def test_an_answer_without_code_is_worth_what_does_not_compile_is(source):
     found = reward(source, 1, 19)  # no server is there to ask
     assert (0.0, "compile_error", True) == (found.value, found.status, found.is_usable)
 
 
 def test_the_function_asks_the_server(monkeypatch):
+    source = "# speedup 4.0\nclass ModelNew: ...\n"
     with serving() as url, JudgeClient(url) as client:
-        got = reward("# speedup 4.0\nclass ModelNew: ...\n", 1, 19, client=client)
+        got = reward(source.ljust(MAX_KERNEL_BYTES, "#"), 1, 19, client=client)
     assert (True, 4.0, "correct") == (got.correct, got.speedup, got.status)
