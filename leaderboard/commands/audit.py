@@ -56,14 +56,15 @@ def audit_command(
     from kernel_evaluator.machine.extras import require
     from kernel_evaluator.records.keys import KernelKey
 
-    from leaderboard.files.store import StoreError
+    from leaderboard.files.store import StoreError, read_result
     from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.runs.audit import audit, choose, jobs_for
     from leaderboard.stages.evaluate import EvaluationError, load_problems
 
     require("evaluate", "kbl audit")
     try:
-        recorded, entry, settings, place = _recorded(result, submission, device, engine)
+        recorded = read_result(result)
+        entry, settings, place = _judged_by(recorded, submission, device, engine)
         chosen = [KernelKey.parse(key) for key in keys.split(",")] if keys else choose(recorded, top)
         _require_rows(recorded, chosen)
         jobs = jobs_for(chosen, entry.kernels, load_problems(_problem_set(), chosen, recorded.sizes))
@@ -91,14 +92,15 @@ def replay_command(
 ) -> None:
     """Show the log and the evidence behind a row, and run its counter-example once more.
 
-    Exit status: 0 it is wrong again, 1 it is not, or there is no counter-example, 2 the command cannot start.
+    Showing needs no GPU, the counter-example the row's. Exit status: 0 it is wrong again, 1 it is not, or
+    there is no counter-example, 2 the row cannot be shown, or its counter-example not be run.
     """
     import json
 
     from kernel_evaluator.machine.extras import require
     from kernel_evaluator.records.keys import KernelKey
 
-    from leaderboard.files.store import StoreError
+    from leaderboard.files.store import StoreError, read_result
     from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.runs.audit import jobs_for
     from leaderboard.stages.evaluate import EvaluationError, load_problems
@@ -109,12 +111,9 @@ def replay_command(
     from kernel_evaluator.replay import replay
 
     try:
-        recorded, entry, settings, _ = _recorded(result, submission, device)
-        wanted = KernelKey.parse(key)
+        recorded, wanted = read_result(result), KernelKey.parse(key)
         _require_rows(recorded, [wanted])
-        problems = load_problems(_problem_set(), [wanted], recorded.sizes)
-        job = jobs_for([wanted], entry.kernels, problems)[0]
-    except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
+    except (StoreError, ValueError, OSError) as error:
         raise _failed(error) from error
     row = next(row for row in recorded.rows if row.key == wanted)
     say(f"{key} is {row.status}: {row.failure.message if row.failure else 'nothing is held against it'}")
@@ -126,6 +125,12 @@ def replay_command(
     if example is None:
         say("there is no counter-example to run; kbl audit judges the kernel again")
         raise typer.Exit(1)
+    try:
+        entry, settings, _ = _judged_by(recorded, submission, device)
+        problems = load_problems(_problem_set(), [wanted], recorded.sizes)
+        job = jobs_for([wanted], entry.kernels, problems)[0]
+    except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
+        raise _failed(ValueError(f"the counter-example was not run: {words_for(error)}")) from error
     try:
         again = replay(job, settings, example)
     except RunFailed as error:
@@ -293,16 +298,15 @@ def _source(device: str) -> dict[str, str]:
     }
 
 
-def _recorded(
-    path: Path, submission: Path | None, device: Device, engine: str = "local"
-) -> tuple[ResultFile, Submission, Settings, Place]:
+def _judged_by(
+    result: ResultFile, submission: Path | None, device: Device, engine: str = "local"
+) -> tuple[Submission, Settings, Place]:
+    """Give what the result's kernels are judged again by; raise where this is not such a place."""
     from kernel_evaluator.problems.jobs import Settings
 
-    from leaderboard.files.store import read_result
     from leaderboard.files.submission import load
     from leaderboard.stages.evaluate import chosen_device, open_place
 
-    result = read_result(path)
     entry = load(submission or Path("submissions") / f"{result.entry}.json")
     if entry.entry != result.entry:
         raise ValueError(f"--submission must be {result.entry!r}, whose result this is, got {entry.entry!r}")
@@ -319,7 +323,7 @@ def _recorded(
         profile=result.profile,
         profile_launches=True,
     )
-    return result, entry, settings, place
+    return entry, settings, place
 
 
 def _require_rows(result: ResultFile, keys: Iterable[Any]) -> None:

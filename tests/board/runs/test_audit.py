@@ -178,6 +178,24 @@ def test_a_row_without_a_counter_example_cannot_be_replayed(recorded):
     assert shown.exit_code == 1 and "no counter-example" in shown.output
 
 
+@pytest.mark.parametrize(("sample", "code"), [(0, 1), (1, 2)])
+def test_a_row_of_another_gpu_is_shown_and_only_its_counter_example_needs_that_gpu(recorded, sample, code):
+    path, _ = recorded
+    path.write_text(path.read_text().replace('"CPU"', '"H200"'))
+    shown = run("replay", recorded, str(KEYS[sample]))
+    assert (code, True) == (shown.exit_code, f"{KEYS[sample]} is " in shown.output), shown.output
+    for said in ("| what it printed", '"counter_example": {', "error: the counter-example was not run: "):
+        assert (said in shown.output) is (sample == 1), shown.output
+    assert ("run this on a H200" in shown.output) is (sample == 1)
+
+
+def test_a_kernel_without_a_row_is_told_before_anything_else_is_read(recorded):
+    path, _ = recorded
+    key = "level_1_problem_19_sample_7"
+    done = run("replay", (path, path.with_name("none.json")), key)
+    assert (2, f"error: the result has no row for {key}\n") == (done.exit_code, done.stderr)
+
+
 def test_an_audit_says_which_rows_hold_in_a_fresh_process_with_new_seeds(recorded, tmp_path):
     out = tmp_path / "audit.json"
     audited = run("audit", recorded, "--keys", str(KEYS[1]), "--out", str(out))
