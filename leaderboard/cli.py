@@ -78,15 +78,15 @@ def run() -> None:
             stream.reconfigure(errors="backslashreplace")  # of what a terminal's encoding lacks
     try:
         status = _status()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as where it was closed before the start
+            sys.stdout.flush()
     except MissingExtraError as error:
         status = _cannot(str(error))
     except OSError as error:
         if error.errno not in MACHINES:
             raise
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # which is written to once more at the end
+        if sys.stdout is not None:  # it is written to once more at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         where = error.filename or "standard output, or what lies in TMPDIR,"
         status = _cannot(f"{where} cannot be written: {error.strerror}")
     sys.exit(status)

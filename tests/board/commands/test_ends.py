@@ -78,6 +78,24 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert 0 != process.wait()
 
 
+def test_a_standard_output_that_is_closed_is_no_traceback() -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{' '.join(KBL)} problems list >&-"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (0, False) == (done.returncode, "Traceback" in done.stderr), done.stderr
+
+
+def test_a_full_disk_is_one_line_where_standard_output_is_closed() -> None:
+    failing = "cli.app = lambda **_: open('/dev/full', 'w').write('x' * 99999)"
+    program = f"import sys; sys.stdout = None; from leaderboard import cli; {failing}; cli.run()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert (2, True) == (done.returncode, last.startswith("error: standard output")), done.stderr
+
+
 @pytest.mark.parametrize(
     ("verb", "named"),
     [
