@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,9 @@ from leaderboard.texts.say import say
 MEMORY = Path.home() / ".cache" / "kernel_evaluator" / "verdicts.sqlite"
 MAX_IN_FLIGHT = 100
 """Judgements that a cluster gets at once: it has devices for many."""
+
+_KEY = r"[!-~]*"
+"""What an HTTP header carries as it is."""
 
 
 def register(app: typer.Typer) -> None:
@@ -73,10 +77,15 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     api_key = os.environ.get(KEY_VARIABLE, "")
     if not (api_key or keys) and host not in ("127.0.0.1", "localhost", "::1"):
         raise _failed(f"{KEY_VARIABLE} must be set to listen on {host}: whoever reaches it may run code")
+    if not re.fullmatch(_KEY, api_key):
+        raise _failed(
+            f"{KEY_VARIABLE} must be of visible ASCII characters without spaces, or no client can send it; "
+            "choose another key"
+        )
     require("serve", "kbl serve")
     require("evaluate", "kbl serve")
     from leaderboard.serve.app import ServerSettings, make_app
-    from leaderboard.serve.connections import AddressError, listen, serve_until_stopped
+    from leaderboard.serve.connections import AddressError, addresses, listen, serve_until_stopped
 
     try:
         indices = parse_indices(gpus)
@@ -99,6 +108,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
         app = make_app(settings)
     except (EvaluationError, MemoryFileError, AddressError, ValueError, OSError) as error:
         raise _failed(words_for(error)) from error
+    say(f"listening on {', '.join(addresses(listeners))} (Ctrl-C ends it)", err=True)
     serve_until_stopped(app, listeners)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, ClassVar
 
@@ -53,6 +54,12 @@ def listen(host: str, port: int) -> list[socket.socket]:
             raise AddressError(_why_not(host, port, error)) from error
         opened.pop_all()
     return listeners
+
+
+def addresses(listeners: Iterable[socket.socket]) -> list[str]:
+    """Give the address of each as clients write it."""
+    places = [listener.getsockname()[:2] for listener in listeners]
+    return [f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}" for host, port in places]
 
 
 def _why_not(host: str, port: int, error: OSError | UnicodeError) -> str:

@@ -415,11 +415,11 @@ def test_the_api_is_described_for_machines():
     } == set(paths)
 
 
-def kbl_serve(*options):
+def kbl_serve(*options, key="k"):
     """The command as users call it, with what ends it."""
     command = [sys.executable, "-m", "leaderboard", "serve", "--device", "cpu", "--memory-gb", "0", *options]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "KBL_API_KEY": "k"}
+        command, capture_output=True, text=True, check=False, env={**os.environ, "KBL_API_KEY": key}
     )
 
 
@@ -432,6 +432,13 @@ def test_the_server_is_not_open_to_the_world_without_a_key():
         env={"PATH": "/usr/bin:/bin"},
     )
     assert (2, True) == (done.returncode, "KBL_API_KEY must be set" in done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("key", [" ", "two words", "é", "line\n"])
+def test_a_key_that_no_client_can_send_is_refused(key):
+    done = kbl_serve("--host", "192.0.2.1", key=key)
+    said = "error: KBL_API_KEY must be of visible ASCII characters without spaces"
+    assert (2, True) == (done.returncode, done.stderr.startswith(said)), done.stderr
 
 
 def test_a_port_that_is_taken_is_said_and_nothing_is_started():
@@ -454,12 +461,17 @@ def test_the_command_answers_on_the_port_it_is_given(host):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "leaderboard", "serve", "--device", "cpu", "--memory-gb", "0"]
-    with subprocess.Popen([*command, "--host", host, "--port", str(port)], stderr=subprocess.PIPE) as server:
+    command += ["--host", host, "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
             until(lambda: server.poll() is not None or answers(f"http://{host}:{port}/metrics"))
             assert server.poll() is None, server.stderr.read()
         finally:
             server.terminate()
+        out, said = server.communicate()
+    first = said.partition("\n")[0]
+    assert ("", True) == (out, first.startswith("listening on http://")), said
+    assert f"http://127.0.0.1:{port}" in first
 
 
 def answers(url):
