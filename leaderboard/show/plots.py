@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel_evaluator.machine.extras import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class PlotError(Exception):
@@ -27,8 +31,21 @@ def draw_fast_p(path: Path, title: str, curves: Mapping[str, Sequence[tuple[floa
     axes.set(xlabel="p", ylabel="share of problems correct and faster than p", title=title, ylim=(0, None))
     axes.legend()
     try:
-        figure.savefig(path)
+        _save(figure, path)
     except ValueError as error:
         raise PlotError(f"{path}: {error}") from error
     finally:
         pyplot.close(figure)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write the picture through a temporary neighbour; it is there whole or not at all."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        figure.savefig(temporary, format=path.suffix[1:] or None)
+        temporary.replace(path)
+    except OSError as error:
+        error.filename = str(path)  # a full disk names no file
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -102,6 +102,7 @@ def test_a_full_disk_is_one_line_where_standard_output_is_closed() -> None:
         (["pack", "new.json", "runs/entry_level1", "--display-name", "x"], "new.json"),
         (["unpack", "entry.json", "--runs", "new"], "new"),
         (["site", "build", "--data", "none", "--submissions", "none", "--out", "new/site"], "new/site"),
+        (["analyze", "work.json", "--plot", "new.svg"], "new.svg"),
         (["record", "work.json", "--submissions", ".", "--data", "new"], "new/results"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
@@ -119,7 +120,7 @@ def test_a_file_that_finds_no_room_is_named(tmp_path: Path, verb: list[str], nam
         "from leaderboard.cli import run; run()\n"
     )
     before = [["unpack", "entry.json"]]
-    if "record" in verb:
+    if "work.json" in verb:
         before = [["evaluate", "wrong.json", "--device", "cpu", "--work", "w"]]
     for command in before:
         subprocess.run([*KBL, *command], cwd=tmp_path, check=True, capture_output=True)
@@ -133,7 +134,7 @@ def test_a_file_that_finds_no_room_is_named(tmp_path: Path, verb: list[str], nam
     assert f"error: {named}" in done.stderr and "cannot be written" in done.stderr
     assert "Traceback" not in done.stderr
     assert not [path for path in tmp_path.rglob("*") if path.name.endswith((".partial", ".new"))]
-    assert not (tmp_path / "new.json").exists()
+    assert not (tmp_path / named).is_file()
 
 
 def test_a_folder_or_nothing_where_a_file_is_asked_for_is_said_in_plain_words(
