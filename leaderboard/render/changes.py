@@ -37,6 +37,7 @@ def site_stamp(site: Site) -> str:
 def entry_key(site: Site, name: str) -> str:
     """Name what the pages and files of one entry are made from."""
     parts: list[object] = [site.data.kernels.digest(name)]
+    parts += [notice for notice in site.data.notices if notice.entry == name]
     for view in site.boards:
         line = view.names.get(name)
         if line is not None:

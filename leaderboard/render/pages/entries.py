@@ -55,6 +55,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         evaluators=site.data.evaluators.get((view.name, standing.entry), Counter()).most_common(),
         present=site.data.present,
         history=history(site, view, line),
+        notices=[notice for notice in site.data.notices if notice.entry == standing.entry],
         siblings=[other for other in site.boards if other is not view and standing.entry in other.names],
         citation=citation(site, line),
         code_link=code_link(site, f"submissions/{standing.entry}.json"),

@@ -389,8 +389,10 @@ def test_after_a_strike_that_changes_no_score_the_site_is_the_one_that_is_built_
     copy: Path, key: str
 ) -> None:
     build_before(copy)
-    strike(copy / "data", copy / "submissions", "torch-eager", key, why="a hole", today=date(2026, 11, 28))
+    strike(copy / "data", copy / "submissions", "torch-eager", key, why="a <hole>", today=date(2026, 11, 28))
     build_site(sitehouse.read(copy), copy / "out")
+    said = " ".join(Page(copy / "out/entries/H200/torch-eager.html").text.split())
+    assert f"Struck: {key} on 2026-11-28: a <hole> Log" in said
     build_site(sitehouse.read(copy), copy / "anew")
     assert files_of(copy / "out") == files_of(copy / "anew")
 
