@@ -314,7 +314,7 @@ def _judged_by(
     place = open_place(engine, chosen, gpus=None)
     if place.gpu != result.gpu:
         raise ValueError(
-            f"the result is of {result.gpu}, and {chosen} is {place.gpu} here: run this on a {result.gpu}"
+            f"the result is of {result.gpu}, and {chosen} is {place.gpu} here: run this on that device"
         )
     settings = Settings(
         device=chosen,

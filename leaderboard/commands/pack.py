@@ -83,7 +83,8 @@ def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> in
         try:
             write(output, packed)
         except (OSError, UnicodeEncodeError) as error:  # the latter: an option that is no UTF-8
-            say(f"error: {output} cannot be written: {error}", err=True)
+            why = error.strerror if isinstance(error, OSError) else error
+            say(f"error: {output} cannot be written: {why}", err=True)
             return 2
         replaced = ", in place of the file that was there" if is_there else ""
         say(f"{packed.kernels} kernels written to {output}{replaced}")

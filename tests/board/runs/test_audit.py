@@ -186,7 +186,7 @@ def test_a_row_of_another_gpu_is_shown_and_only_its_counter_example_needs_that_g
     assert (code, True) == (shown.exit_code, f"{KEYS[sample]} is " in shown.output), shown.output
     for said in ("| what it printed", '"counter_example": {', "error: the counter-example was not run: "):
         assert (said in shown.output) is (sample == 1), shown.output
-    assert ("run this on a H200" in shown.output) is (sample == 1)
+    assert ("of H200, and cpu is CPU here: run this on that device" in shown.output) is (sample == 1)
 
 
 def test_a_kernel_without_a_row_is_told_before_anything_else_is_read(recorded):
