@@ -326,6 +326,19 @@ def test_no_real_row_that_was_changed_afterwards_is_believed(seed):
     assert any("must follow" in doubt for doubt in doubts(changed, result, None))
 
 
+def test_a_row_that_hides_what_its_rounds_show_was_put_off_is_not_believed():
+    record = json.loads((ROOT / "benchmarks/results/redteam-H100.json").read_text("utf-8"))
+    (said,) = (case["row"] for case in record["cases"] if case["name"] == "x03")
+    figures = worked_out(said["rounds"], "cuda").fields()
+    known = dict.fromkeys(("kernel_sha256", "problem_sha256", "evaluator_sha256"), "0" * 64)
+    known |= {"trials_asked": said["trials_passed"], "reference_ms": said["runtime_ms"]}
+    row = replace(Row.from_json({**said, **known}), reference_ms=figures["reference_ms"])
+    (result,) = (result for result, _ in REAL_ROWS[:1])
+    asked = "its rounds ask for the label deferred-work"
+    assert asked not in doubts(row, result, None)
+    assert asked in doubts(replace(row, labels=()), result, None)
+
+
 def tells(row, changed):
     """Whether a change is of what counts: of two evaluations the faster one's rounds say nothing."""
     if row.second is None or any(getattr(row, name) != getattr(changed, name) for name in FIGURES):
