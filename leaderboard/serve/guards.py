@@ -20,6 +20,8 @@ from leaderboard.serve.requests import MAX_BATCH, NewJudgement
 NEIGHBOURS = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that no other site can have."""
 BATCHES = "/v1/batches"
+_ESCAPED = 6
+"""So many bytes JSON may take for one of a text, as for a control character."""
 MAX_BATCH_BYTES = 64 * 2**20
 
 
@@ -100,7 +102,7 @@ def _host_of(given: str) -> str | None:
 
 def add_size_limit(app: FastAPI, max_source_bytes: int) -> None:
     """Refuse a request that is larger than what it may hold, before it is read."""
-    single = max_source_bytes * 4 + 4096  # a kernel and a problem, whose characters may be escaped
+    single = max_source_bytes * 2 * _ESCAPED + 4096  # a kernel and a problem
     batch = min(MAX_BATCH_BYTES, single * MAX_BATCH)
 
     @app.middleware("http")

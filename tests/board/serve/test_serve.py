@@ -242,6 +242,13 @@ def test_what_is_out_of_bounds_is_refused_with_the_bound(change, code, said):
     assert (code, True) == (answer.status_code, said in answer.text), answer.text
 
 
+def test_a_kernel_at_its_bound_is_taken_however_json_writes_it():
+    with serving(max_source_bytes=10_000) as url:
+        body = {"level": 1, "problem_id": 1, "source": "\x01" * 10_000}
+        answer = httpx.post(f"{url}/v1/judgements", json=body)
+    assert answer.status_code == 202, answer.text
+
+
 @pytest.mark.parametrize(
     ("change", "where", "said"),
     [
