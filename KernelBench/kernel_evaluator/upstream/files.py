@@ -190,11 +190,15 @@ EvalResults = dict[int, list[dict[str, Any]]]
 def read_eval_results(path: Path) -> EvalResults:
     """Read `eval_results.json`, whoever wrote it; an absent file is an empty one.
 
-    KernelBench has also written one object a problem instead of a list; both are read.
+    KernelBench has also written one object a problem instead of a list; both are read. Raises ValueError or
+    AttributeError where it is no such file.
     """
     if not path.exists():
         return {}
-    data: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    try:
+        data: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     return {int(key): value if isinstance(value, list) else [value] for key, value in data.items()}
 
 

@@ -253,6 +253,14 @@ def test_a_file_that_holds_no_results_is_said_to(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_results_of_a_run_that_are_nested_too_deeply_are_an_error(tmp_path):
+    results = run_folder(tmp_path / "run") / "eval_results.json"
+    results.write_text("[" * 200_000)
+    done = kbl("analyze", results.parent)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {results}: not a results file"), done.stderr[-300:]
+
+
 @pytest.mark.parametrize(
     "field",
     [
