@@ -33,6 +33,7 @@ from kernel_evaluator.records.keys import KernelKey  # noqa: E402
 from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
 from redteam_report import RESULTS, dump, summary, write_document  # noqa: E402
 
+from leaderboard.files.submission import kernel_sha256  # noqa: E402
 from leaderboard.stages.boards import read_ranked  # noqa: E402
 
 CORPUS = ROOT / "tests" / "redteam"
@@ -276,8 +277,8 @@ class Done:
         for case in cases:
             known = said.get(case.name, {})
             if known.get("digest") == case.digest():
-                kernel = hashlib.sha256(case.source.encode("utf-8", "surrogatepass")).hexdigest()
-                row = {**known["row"], "evaluator_sha256": evaluator, "kernel_sha256": kernel}
+                digests = {"evaluator_sha256": evaluator, "kernel_sha256": kernel_sha256(case.source)}
+                row = {**known["row"], **digests}
                 record = {**case.told(), **known, "row": row, "environment": report["environment"]}
                 self.rows.setdefault(case.name, record)
 

@@ -19,7 +19,6 @@ from leaderboard.texts.say import say
 if TYPE_CHECKING:
     from kernel_evaluator.problems.jobs import Settings
     from kernel_evaluator.problems.problem_set import ProblemSet
-    from kernel_evaluator.records.keys import KernelKey
 
     from leaderboard.show.progress import Reporter
     from leaderboard.stages.evaluate import Evaluation, Outcome, Place
@@ -204,8 +203,7 @@ def _report(outcome: Outcome, submission: Path) -> bool:
     )
     say(f"written to {outcome.path}")
     _tell_what_next(outcome, submission)
-    waiting = sorted({*outcome.unfinished, *_infra(outcome)})
-    if waiting:
+    if waiting := outcome.waiting:
         say(f"error: {len(waiting)} kernels have no verdict ({waiting[0]}, …): run it again", err=True)
     elif outcome.result.profile == "ranked":
         apart = "" if submission.parent == Path("submissions") else f" --submission {submission}"
@@ -231,12 +229,6 @@ def _tell_what_next(outcome: Outcome, submission: Path) -> None:
         only = ",".join(f"{level}/{problem}" for level, problem in odd)
         say("in quarantine, for a person to look at; once more:")
         say(f"    kbl evaluate {submission} --again --only {only}")
-
-
-def _infra(outcome: Outcome) -> list[KernelKey]:
-    from kernel_evaluator.records.rows import Status
-
-    return [row.key for row in outcome.added if row.status is Status.INFRA_ERROR]
 
 
 def parse_indices(text: str) -> list[int] | None:

@@ -51,7 +51,6 @@ def build(
     places = Places(data=data, submissions=submissions, baselines=baselines, problems=problems or PROBLEM_SET)
     try:
         require_free(out)  # before anything is read, which takes long and is remembered beside it
-        memory.mkdir(parents=True, exist_ok=True)
         with locked_folder(memory):
             report = build_site(read_site(places, config), out)
     except (StoreError, OccupiedError, OSError) as error:

@@ -53,8 +53,7 @@ class Spending:
 
 def read_month(data: Path, month: str) -> tuple[Spending, ...]:
     """Read what was spent in a month; nothing where there is no file. Raises StoreError."""
-    path = _path(data, month)
-    return read_list(path, "a list of what was spent", Spending) if path.is_file() else ()
+    return read_list(_path(data, month), "a list of what was spent", Spending)
 
 
 def read_all(data: Path) -> tuple[Spending, ...]:

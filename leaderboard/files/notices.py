@@ -28,9 +28,8 @@ class Notice:
 
 def read_notices(data: Path) -> tuple[Notice, ...]:
     """Read the log, oldest first; nothing where there is no file. Raises StoreError."""
-    path = data / _FILE
     wanted = ", ".join(field.name for field in dataclasses.fields(Notice))
-    return read_list(path, f"a list of objects with {wanted}", Notice) if path.is_file() else ()
+    return read_list(data / _FILE, f"a list of objects with {wanted}", Notice)
 
 
 def write_notices(data: Path, notices: Iterable[Notice]) -> None:

@@ -42,7 +42,7 @@ def read_reviews(data: Path) -> tuple[Review, ...]:
 def add_review(data: Path, review: Review) -> None:
     """Add a review; what a run says of a revision once more takes the place of what it said before."""
     path = data / FOLDER / f"{review.day[:7]}.json"
-    others = [other for other in _read(path) if _what(other) != _what(review)] if path.is_file() else []
+    others = [other for other in _read(path) if _what(other) != _what(review)]
     ordered = sorted([*others, review], key=lambda one: (one.day, one.run))
     lines = [json.dumps(dataclasses.asdict(one), sort_keys=True, ensure_ascii=False) for one in ordered]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,12 @@ def read_strictly(path: Path, max_bytes: int = MAX_RESULT_BYTES) -> Any:
 
 
 def read_list(path: Path, what: str, make: Callable[..., T]) -> tuple[T, ...]:
-    """Read a list of objects, each made of its fields; raise StoreError where it is not `what`, "a queue"."""
+    """Read a list of objects, each made of its fields; nothing where there is no file.
+
+    Raises StoreError where it is not `what`, as in "a queue".
+    """
+    if not path.is_file():
+        return ()
     try:
         found = read_strictly(path)
         if not isinstance(found, list):
@@ -175,7 +180,11 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Hold the only right to write under `folder`, leaving no file behind; else as `locked`."""
+    """Hold the only right to write under `folder`, made where it is not there; else as `locked`.
+
+    Leaves no file behind.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _lock(descriptor, folder)

@@ -32,8 +32,7 @@ class Strike:
 
 def read_strikes(data: Path) -> tuple[Strike, ...]:
     """Read what was struck; nothing where there is no file. Raises StoreError."""
-    path = data / _FILE
-    return read_list(path, "a list of strikes", Strike) if path.is_file() else ()
+    return read_list(data / _FILE, "a list of strikes", Strike)
 
 
 def write_strikes(data: Path, strikes: Iterable[Strike]) -> None:

@@ -5,7 +5,6 @@ One line of JSON a reply in `replies.jsonl`, beside the kernels. Append-only; tr
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from kernel_evaluator.records.keys import KernelKey
 
+from leaderboard.files.submission import kernel_sha256
 from leaderboard.generate.journal import append_line, read_lines
 from leaderboard.generate.models import Message, Reply
 
@@ -41,7 +41,7 @@ class KeptReply:
     @property
     def kernel_sha256(self) -> str:
         """Digest of the kernel's source as it is judged; empty where there is none."""
-        return hashlib.sha256(self.code.encode("utf-8", "surrogatepass")).hexdigest() if self.code else ""
+        return kernel_sha256(self.code) if self.code else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
-from kernel_evaluator.records.rows import Row, Status
+from kernel_evaluator.records.rows import Row
 
 from leaderboard.files.store import write_atomically
 from leaderboard.github.job import read_job, recorded_with
@@ -80,8 +80,7 @@ def _show(row: Row) -> None:
 
 
 def _is_complete(outcome: Outcome) -> bool:
-    lost = [row.key for row in outcome.added if row.status is Status.INFRA_ERROR]
-    waiting = sorted({*outcome.unfinished, *lost})
+    waiting = outcome.waiting
     log(f"{outcome.judged} judged now, {outcome.plan.good} still good, {len(waiting)} without a verdict")
     for message in outcome.plan.missing_problems:
         log(message)

@@ -21,7 +21,7 @@ from leaderboard.files.baseline_files import usual_reference_ms
 from leaderboard.files.ledger import Spending
 from leaderboard.files.merged import merged_results
 from leaderboard.files.reviews import Review, add_review
-from leaderboard.files.struck import without_struck, without_struck_kernels
+from leaderboard.files.struck import without_struck_kernels
 from leaderboard.files.submission import InvalidSubmissionError, Submission
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
@@ -313,7 +313,7 @@ def _published(
             result = store.read_result(path)
             for entry, other in read_submissions(SUBMISSIONS, [result.entry]).items():
                 merged[entry] = _without_strikes(data, other)
-            others += [without_struck(DATA, one) for one in merged_results(data, [result], merged)]
+            others += merged_results(data, [result], merged)
         except (store.StoreError, InvalidSubmissionError) as error:
             log(f"left out of the standings: {error}")
     return Published(

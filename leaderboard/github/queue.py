@@ -97,8 +97,7 @@ Queue = tuple[Item, ...]
 
 def read(folder: Path) -> Queue:
     """Read the queue from a checkout of its branch; empty where there is none. Raises StoreError."""
-    path = folder / FILE
-    return read_list(path, "a queue", _checked) if path.is_file() else ()
+    return read_list(folder / FILE, "a queue", _checked)
 
 
 def write(folder: Path, queue: Queue) -> None:

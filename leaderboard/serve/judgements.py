@@ -7,7 +7,6 @@ that was reached before gets it at once; what asks for one that is being reached
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -20,6 +19,7 @@ from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 
+from leaderboard.files.submission import kernel_sha256
 from leaderboard.serve.keys import DEFAULT
 from leaderboard.serve.memory import Memory, Verdict, fingerprint, may_be_kept
 
@@ -69,7 +69,7 @@ class Judgement:
 
     def __post_init__(self) -> None:
         """Name what the verdict hangs on: the source goes when the judgement is finished."""
-        self.kernel_sha256 = hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+        self.kernel_sha256 = kernel_sha256(self.source)
         self.fingerprint = fingerprint(self.kernel_sha256, self.problem.sha256, self.settings, self.place)
 
     @property

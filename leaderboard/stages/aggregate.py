@@ -6,7 +6,7 @@ import dataclasses
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -229,12 +229,7 @@ def _incomplete(entry: _Entry, certificates: Mapping[str, str]) -> str:
 
 
 def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str]) -> Scores:
-    found = {
-        key: row
-        for level in levels
-        for key, row in zip(_first_samples(level), entry.first[level], strict=True)
-        if f"{level}_{key.problem_id}" not in certificates
-    }
+    found = dict(_first_of_ranked(entry, levels, certificates))
     rows, problems = found.values(), len(found)
     tried = [row for row in rows if row is not None and row.is_correct and row.elsewhere]
     correct = [row for row in rows if row is not None and row.is_correct]
@@ -263,6 +258,16 @@ def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str
     )
 
 
+def _first_of_ranked(
+    entry: _Entry, levels: Iterable[int], certificates: Mapping[str, str]
+) -> Iterator[tuple[KernelKey, Row | None]]:
+    """Give the first sample's key and row of every problem that counts, None where it has no row."""
+    for level in levels:
+        for key, row in zip(_first_samples(level), entry.first[level], strict=True):
+            if f"{level}_{key.problem_id}" not in certificates:
+                yield key, row
+
+
 @cache
 def _first_samples(level: int) -> tuple[KernelKey, ...]:
     return tuple(KernelKey(level, i) for i in range(1, PROBLEM_COUNTS[level] + 1))
@@ -274,9 +279,7 @@ def _ranked_speedups(
     """Give one speedup a problem that counts for the rank; None where no kernel of it is correct."""
     return [
         row.speedup if row is not None and row.is_correct else None
-        for level in levels
-        for at, row in enumerate(entry.first[level], 1)
-        if f"{level}_{at}" not in certificates
+        for _, row in _first_of_ranked(entry, levels, certificates)
     ]
 
 
@@ -319,12 +322,9 @@ def _pass_at_k(
 
 def _failures(entry: _Entry, certificates: Mapping[str, str]) -> dict[str, int]:
     counts: Counter[str] = Counter()
-    for level in RANKED_LEVELS:
-        for key, row in zip(_first_samples(level), entry.first[level], strict=True):
-            if f"{level}_{key.problem_id}" in certificates:
-                continue
-            if row is not None and not row.is_correct:
-                counts[row.status.value] += 1
-            elif row is None and key not in entry.submission.kernels:
-                counts["missing"] += 1
+    for key, row in _first_of_ranked(entry, RANKED_LEVELS, certificates):
+        if row is not None and not row.is_correct:
+            counts[row.status.value] += 1
+        elif row is None and key not in entry.submission.kernels:
+            counts["missing"] += 1
     return dict(counts)

@@ -18,7 +18,7 @@ from kernel_evaluator.machine.figures import gpu_model
 from kernel_evaluator.problems.jobs import Engine, Job, Progress, Settings, Verdict
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import BOARD_PRECISIONS, Environment, ResultFile, Row, Sizes
+from kernel_evaluator.records.rows import BOARD_PRECISIONS, Environment, ResultFile, Row, Sizes, Status
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 from kernel_evaluator.secret_draws import in_any_order
 
@@ -152,6 +152,12 @@ class Outcome:
         """Kernels of the plan for which the engine gave no verdict, or not the second one."""
         done = {row.key for row in self.added}
         return (*(job.key for job in self.plan.jobs if job.key not in done), *self.found_once)
+
+    @property
+    def waiting(self) -> list[KernelKey]:
+        """Kernels that another run has to judge: without a verdict, or with one that is nobody's fault."""
+        lost = {row.key for row in self.added if row.status is Status.INFRA_ERROR}
+        return sorted({*self.unfinished, *lost})
 
 
 def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], None]) -> Outcome:

@@ -91,7 +91,6 @@ def record(case: Case, *work: Path, data: Path, reason: str = "") -> Recorded:
     another process records.
     """
     path = store.recorded_path(data, case.result.board, case.result.entry)
-    data.mkdir(parents=True, exist_ok=True)
     with store.locked_folder(data):
         before = store.read_result(path) if path.is_file() else None
         case = dataclasses.replace(case, before=before)
@@ -115,7 +114,6 @@ def record(case: Case, *work: Path, data: Path, reason: str = "") -> Recorded:
 
 def record_spending(data: Path, item: Spending) -> None:
     """Note what an evaluation cost; one that is published again replaces what it noted before."""
-    data.mkdir(parents=True, exist_ok=True)
     with store.locked_folder(data):
         known = ledger.read_month(data, item.month)
         others = [other for other in known if other.evaluation != item.evaluation]

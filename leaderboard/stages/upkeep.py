@@ -144,7 +144,6 @@ def strike(data: Path, submissions: Path, entry: str, key: str, *, why: str, tod
         raise UpkeepError(f"no merged entry {entry} has a kernel {key}")
     said, day = _reason(why, "a strike"), today.isoformat()
     new = Strike(entry=entry, key=key, kernel_sha256=digests[key], day=day, why=said)
-    data.mkdir(parents=True, exist_ok=True)
     with store.locked_folder(data):
         known, notices = struck.read_strikes(data), read_notices(data)
         for other in known:
