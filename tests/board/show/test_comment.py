@@ -1,6 +1,7 @@
 """The sticky comment and the log: what they say, and that hostile text in them stays text."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from kernel_evaluator.records.keys import KernelKey
@@ -42,9 +43,9 @@ HOSTILE = [
 TIMES = Timing(median=1.0, mean=1.0, std=0.0, min=1.0, max=1.0, n=9)
 
 
-def row(problem: int, status: Status, **fields: object) -> Row:
+def row(problem: int, status: Status, sample: int = 0, **fields: object) -> Row:
     digests = dict.fromkeys(("kernel_sha256", "problem_sha256", "evaluator_sha256"), "0" * 64)
-    return Row(key=KernelKey(1, problem), status=status, **digests, **fields)
+    return Row(key=KernelKey(1, problem, sample), status=status, **digests, **fields)
 
 
 def failed(problem: int, text: str = "boom") -> Row:
@@ -129,14 +130,37 @@ def test_hostile_text_in_an_annotation_stays_one_line_of_one_command(text: str) 
     assert re.fullmatch(r"::error file=[^:,\n]*::[^\n]*", line)
 
 
-def test_the_size_limit_holds_with_every_part_at_its_longest() -> None:
-    rows = [failed(i, "é" * 5000) for i in range(1, 101)]
-    links = {str(item.key): "https://example.org/" + "x" * 300 for item in rows}
+def test_a_comment_that_would_be_too_long_loses_its_least_important_parts() -> None:
+    long = "`é" * 5000
+    failure = Failure(name=long, message=long, log=long)
+    rows = [
+        row(at, status, failure=failure, sample=sample, evidence={"violation": "ClocksDisagree"})
+        for at, status in enumerate(Status, 1)
+        if status is not Status.CORRECT
+        for sample in range(100)
+    ]
+    earlier = tuple(replace(each, status=Status.INFRA_ERROR) for each in rows)
     report = Report(
-        state="failed", head_sha=HEAD, problems=("p" * 5000,) * 500, outcome=outcome(rows), links=links
+        state="failed",
+        head_sha=HEAD,
+        entry=long,
+        display_name=long,
+        problems=(long,) * 500,
+        run_url="https://example.org/" + "x" * 300,
+        outcome=outcome(rows, earlier=earlier, bill=Bill(gpu_seconds=1e9, cpu_seconds=1e9, usd=1e6)),
+        links={
+            str(
+                each.key
+            ): f"https://github.com/{'o' * 39}/{'r' * 20}/blob/{HEAD}/submissions/{'e' * 20}.json?plain=1#L1"
+            for each in rows
+        },
     )
+    body = render_comment(report)
 
-    assert len(render_comment(report)) <= LIMIT + 1
+    assert "Failures by cause" in body
+    assert "Messages of the first failures" not in body
+    assert body.count("<details>") == body.count("</details>")
+    assert len(body) <= LIMIT + 1
 
 
 def test_failures_are_listed_by_cause_with_links() -> None:
