@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from fastapi import HTTPException
 from kernel_evaluator.engines.local import needs_transformers
@@ -111,7 +112,8 @@ class Desk:
 
     def _problem(self, key: Key, asked: NewJudgement) -> Problem:
         if asked.problem_source is not None:
-            return _own_problem(key, asked.level, asked.problem_source)
+            own = _own_problem(key, asked.level, asked.problem_source)
+            return self._places.get(own.sha256, own)
         wanted = (asked.level, asked.problem_id or 0)
         if wanted not in self._problems:
             try:
@@ -122,9 +124,20 @@ class Desk:
             self._problems[wanted] = _runnable(problem.reduced(self._sizes))
         return self._problems[wanted]
 
+    @cached_property
+    def _places(self) -> Mapping[str, Problem]:
+        """The set's problems by digest: what is judged by a problem's place holds for its source too.
+
+        Verdicts are remembered by digest, so one without the floor would answer who names the problem.
+        """
+        return {problem.sha256: problem for problem in self._rules.problem_set}
+
 
 def _own_problem(key: Key, level: int, source: str) -> Problem:
-    """A problem that came with the request: its rows carry the level that was named, and problem 1."""
+    """A problem that came with the request: its rows carry the level that was named, and problem 1.
+
+    One of the set's, sent as its source, is judged as that.
+    """
     if not key.own_problems:
         raise HTTPException(
             403,

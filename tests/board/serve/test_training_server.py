@@ -9,13 +9,16 @@ from evaluating import RIGHT, SOURCE
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Status
+from kernel_evaluator.timing import floor
 from own_server import serving
 from prometheus_client.parser import text_string_to_metric_families
 
 from leaderboard.client import JudgeClient, ServerError
+from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements, QueueFullError
 from leaderboard.serve.keys import Key, Keyring, KeysFileError, read_keys
 from leaderboard.serve.memory import Memory, MemoryFileError
+from leaderboard.serve.requests import NewJudgement
 from leaderboard.serve.workers import COMMAND
 
 KERNEL = "class ModelNew: ...\n"
@@ -274,6 +277,29 @@ def test_a_problem_comes_by_its_number_or_by_its_source_and_the_latter_only_wher
         body = {"source": KERNEL, "problem_source": SOURCE}
         answer = httpx.post(f"{url}/v1/judgements", json=body)
         assert (403, True) == (answer.status_code, "--own-problems" in answer.json()["detail"])
+
+
+def test_a_problem_of_the_set_that_comes_as_its_source_is_judged_by_its_own_floor(monkeypatch):
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "NVIDIA H100 80GB HBM3")
+    rules, key = Rules(device="cuda", problem_set=ProblemSet()), Key(name="trainer", own_problems=True)
+    desk = Desk(rules, Judgements(max_queued=10, max_kept=10), Keyring({}))
+    source = ProblemSet().load(2, 83).source
+    known, other = desk.take_in(
+        key,
+        [NewJudgement(problem_source=text, source=KERNEL) for text in (source, f"{source}# another\n")],
+    )
+    evidence = floor.below(known.problem, known.settings, runtime_ms=1e-4)
+    assert evidence is not None and evidence["violation"] == "FasterThanPossible"
+    assert (1, 1) == (other.problem.level, other.problem.problem_id)
+    assert floor.below(other.problem, other.settings, runtime_ms=1e-4) is None
+
+
+def test_a_row_names_the_problem_of_the_set_whose_source_was_sent(tmp_path):
+    source = ProblemSet().load(1, 19).source
+    with serving(own_problems=True, memory=tmp_path / "m") as url, JudgeClient(url) as client:
+        for _ in range(2):
+            [ticket] = client.judge_many([{"problem_source": source, "source": KERNEL}])
+            assert ticket.row is not None and "level_1_problem_19_sample_0" == str(ticket.row.key)
 
 
 @pytest.mark.timeout(300)
