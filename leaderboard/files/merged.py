@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kernel_evaluator.records.rows import ResultFile, Status
+from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.rows import ResultFile, Row, Status
 
 from leaderboard.files import store
 from leaderboard.files.struck import without_struck
@@ -34,7 +35,8 @@ def merged_revision(data: Path, result: ResultFile, submission: Submission) -> R
     Rows that were struck are left out.
 
     A file may be merged that was never evaluated as it is: where only its title changed, an earlier revision
-    holds a verdict on every kernel. Of two that cover as much the newer one counts.
+    holds a verdict on every kernel. Of two that cover as much the newer one counts, also where kernels were
+    judged anew under another title that has since been changed back: no title brings a verdict back.
     """
     return without_struck(data, _merged_revision(data, result, submission))
 
@@ -46,18 +48,30 @@ def _merged_revision(data: Path, result: ResultFile, submission: Submission) -> 
         if found is None:
             continue
         if found.submission_sha256 == submission.sha256:
-            return found
+            return best if _judged_anew(best, found, submission) else found
         count = _covered(found, submission)
         if count > most:
             best, most = found, count
     return best
 
 
+def _judged_anew(newer: ResultFile, older: ResultFile, submission: Submission) -> bool:
+    """Whether the newer has other verdicts on kernels of the submission, and verdicts on as many."""
+    found, known = _verdicts(newer, submission), _verdicts(older, submission)
+    return len(found) >= len(known) and found != known
+
+
 def _covered(result: ResultFile, submission: Submission) -> int:
-    return sum(
-        row.status is not Status.INFRA_ERROR and submission.digests.get(row.key) == row.kernel_sha256
+    return len(_verdicts(result, submission))
+
+
+def _verdicts(result: ResultFile, submission: Submission) -> dict[KernelKey, Row]:
+    digests = submission.digests
+    return {
+        row.key: row
         for row in result.rows
-    )
+        if row.status is not Status.INFRA_ERROR and digests.get(row.key) == row.kernel_sha256
+    }
 
 
 def _revision(data: Path, current: ResultFile, revision: int) -> ResultFile | None:

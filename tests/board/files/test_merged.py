@@ -98,5 +98,45 @@ def test_a_row_without_a_verdict_does_not_take_the_place_of_an_earlier_verdict(d
     assert (standing.result.revision, standing.rank) == (2, 1)
 
 
+def judged_again(before: ResultFile) -> ResultFile:
+    """The same rows, of which the one is no longer correct."""
+    row = dataclasses.replace(
+        before.rows[0],
+        status=Status.FRAGILE,
+        evidence={"counter_example": {}},
+        **dict.fromkeys(("speedup", "speedup_ci95", "runtime_ms", "reference_ms", "rounds", "second")),
+    )
+    return dataclasses.replace(before, rows=(row,))
+
+
+@pytest.mark.parametrize("more", [{}, {"level_1_problem_20_sample_0": ANOTHER_KERNEL}])
+def test_no_title_and_no_kernel_left_out_brings_back_a_verdict_that_was_overturned(
+    data: Path, more: dict[str, str]
+) -> None:
+    later = json.loads(entry(OLD_KERNEL, "Alice's, retitled"))
+    later["kernels"] |= more
+    newest = revision(3, json.dumps(later).encode())
+    judged = judged_again(newest).rows + newest.rows[1:]
+    text = store.dump_result(dataclasses.replace(newest, rows=judged))
+    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), text)
+    folder = data.parent / "submissions"
+    (folder / f"{ENTRY}.json").write_bytes(entry(OLD_KERNEL))
+    [board] = load_boards(data, folder)
+    [standing] = board.standings
+    assert (standing.overall.correct, standing.result.revision) == (0, 3)
+
+
+def test_a_version_that_was_not_merged_and_judged_nothing_anew_is_not_shown(data: Path) -> None:
+    later = json.loads(entry(OLD_KERNEL))
+    later["kernels"]["level_1_problem_20_sample_0"] = ANOTHER_KERNEL
+    text = store.dump_result(revision(3, json.dumps(later).encode()))
+    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), text)
+    folder = data.parent / "submissions"
+    (folder / f"{ENTRY}.json").write_bytes(entry(OLD_KERNEL))
+    [board] = load_boards(data, folder)
+    [standing] = board.standings
+    assert (standing.overall.correct, standing.result.revision) == (1, 2)
+
+
 def test_an_entry_that_was_never_merged_is_on_no_board(data: Path) -> None:
     assert () == load_boards(data, data.parent / "submissions")
