@@ -1,6 +1,6 @@
 """The server's worker with the fake engine: `# sleep 3` in a kernel takes that long, `# die` kills the process.
 
-A verdict has the trials that were asked for.
+A verdict has the trials that were asked for. What `# half` fails with, UTF-8 cannot hold.
 """
 
 import os
@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 
 from fake_engine import FakeEngine
+from kernel_evaluator.records.rows import Failure
 
 from leaderboard.serve.worker import main
 
@@ -21,7 +22,10 @@ class MoodyEngine(FakeEngine):
             if match := re.search(r"# sleep ([\d.]+)", job.source):
                 time.sleep(float(match[1]))
             for verdict in super().run([job], settings):
-                yield replace(verdict, row=replace(verdict.row, trials_asked=settings.trials))
+                row = replace(verdict.row, trials_asked=settings.trials)
+                if "# half" in job.source:
+                    row = replace(row, failure=Failure(name="RuntimeError", message="half \ud800 of a pair"))
+                yield replace(verdict, row=row)
 
 
 if __name__ == "__main__":

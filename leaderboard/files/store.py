@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 
 from kernel_evaluator.records.rows import Environment, ResultFile
 
+from leaderboard.texts.inert import encodable
+
 T = TypeVar("T")
 
 MAX_RESULT_BYTES = 64 * 1024 * 1024
@@ -201,7 +203,7 @@ def _lock(descriptor: int, path: Path) -> None:
 
 
 def _line(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return encodable(json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False))
 
 
 def _block(name: str, lines: list[str], brackets: str) -> str:

@@ -8,6 +8,7 @@ ends in a verdict like any other.
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from kernel_evaluator.records.rows import Environment, Failure, Row, Status
 
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.process import JudgingProcess
+from leaderboard.texts.inert import encodable
 
 ATTEMPTS = 2
 STALLED_S = 900.0
@@ -225,6 +227,7 @@ class Workers:
         """Note the verdict in a line; False where it holds none."""
         try:
             [verdict] = strict_json(line, ValueError)["verdicts"]
+            verdict = json.loads(encodable(json.dumps(verdict, ensure_ascii=False)))
             row, environment = {**verdict["row"]}, {**verdict["environment"]}
             item = batch[Row.from_json(row).key]
             Environment(**environment)

@@ -35,6 +35,14 @@ def visible(text: str) -> str:
     return "".join(kept)
 
 
+def encodable(text: str) -> str:
+    """Give text that UTF-8 can hold: `?` stands for each half of a pair that is there alone.
+
+    Such text comes from kernels' own errors, and neither a file nor an answer of the server takes it.
+    """
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def visible_json(value: Any) -> Any:
     """Give a value of JSON with every text in it made visible."""
     if isinstance(value, str):

@@ -319,6 +319,15 @@ def test_real_kernels_of_an_own_problem_are_judged_by_one_process_that_stays(tmp
         assert 1.0 == figures(url)["kbl_worker_starts_total",]
 
 
+def test_a_kernel_whose_words_utf8_cannot_hold_costs_others_of_its_batch_no_verdict():
+    half = f"# status compile_error\n# half\n{KERNEL}"
+    with serving() as url, JudgeClient(url, patience_s=20) as client:
+        kernels = [{"level": 1, "problem_id": 19, "source": source} for source in (half, KERNEL)]
+        rows = {ticket.row.status: ticket.row for ticket in client.judge_many(kernels)}
+        assert {Status.COMPILE_ERROR, Status.CORRECT} == set(rows)
+        assert "half ? of a pair" == rows[Status.COMPILE_ERROR].failure.message
+
+
 def test_the_client_says_what_the_server_refuses_of_a_batch():
     with serving() as url, JudgeClient(url) as client, pytest.raises(ServerError, match="no problem 101"):
         list(client.judge_many([{"level": 1, "problem_id": 101, "source": KERNEL}]))

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from fake_engine import GPU, FakeEngine
-from kernel_evaluator.problems.jobs import Settings
+from kernel_evaluator.problems.jobs import Settings, unmeasured_row
 from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.rows import Failure, Status
 
 from leaderboard.files import store, submission
 from leaderboard.stages.evaluate import Evaluation, EvaluationError, evaluate, load_problems
@@ -262,6 +263,24 @@ def evaluation_of(folder, problems, gpu=GPU.gpu):
         gpu=gpu,
         work_root=folder / "work",
     )
+
+
+class FailingOddly(FakeEngine):
+    """What the kernel of the first problem fails with, UTF-8 cannot hold."""
+
+    def run(self, jobs, settings):
+        failure = Failure(name="RuntimeError", message="half \ud800 of a pair", log="\udfff")
+        for job, verdict in zip(jobs, super().run(jobs, settings), strict=True):
+            row = dataclasses.replace(unmeasured_row(job, Status.COMPILE_ERROR), failure=failure)
+            yield dataclasses.replace(verdict, row=row) if job.key.problem_id == 1 else verdict
+
+
+def test_a_kernel_whose_words_utf8_cannot_hold_costs_no_other_its_row(tmp_path):
+    evaluation = evaluation_of(tmp_path, problems=3)
+    outcome = evaluate(evaluation, FailingOddly(GPU), lambda row: None)
+    odd, *others = store.read_result(outcome.path).rows
+    assert ("half ? of a pair", "?") == (odd.failure.message, odd.failure.log)
+    assert [True, True] == [row.is_correct for row in others]
 
 
 def test_a_device_of_another_model_than_the_boards_stops_the_evaluation(tmp_path):

@@ -88,6 +88,15 @@ def test_a_first_result_is_revision_one_with_a_row_a_line_and_nothing_else_in_da
     assert len(re.findall(r'^    \{.*"key": "level_1_problem_\d_sample_0".*\},?$', text, re.M)) == 3
 
 
+def test_what_utf8_cannot_hold_is_recorded_as_what_it_can(repository):
+    work = repository.evaluate()
+    work.write_text(work.read_text().replace("differs at", r"differs \ud800 at"))
+    ended = repository.record(work)
+    assert 0 == ended.returncode, ended.stderr
+    assert "differs ? at [0, 0]" == repository.recorded.rows[2].failure.message
+    assert "unchanged" in repository.record(work).stdout
+
+
 def test_recording_the_same_content_again_changes_nothing(repository):
     repository.record(repository.evaluate())
     before = (repository.data / "results/H200/mine.json").read_bytes()
