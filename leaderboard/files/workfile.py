@@ -12,11 +12,14 @@ from types import TracebackType
 
 from kernel_evaluator.problems.jobs import Verdict
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import Environment, ResultFile, Row
+from kernel_evaluator.records.rows import Environment, Failure, ResultFile, Row
 
 from leaderboard.files import store
+from leaderboard.texts.inert import shorten
 
 MIN_SECONDS_BETWEEN_WRITES = 0.2
+NAME, MESSAGE, LOG, OUTCOME = 500, 20_000, 100_000, 400
+"""Characters of a row's texts at most, as `result.schema.json` has it. A kernel's own words may be longer."""
 
 
 def utc_now() -> str:
@@ -50,7 +53,7 @@ class WorkFile:
     def add(self, verdict: Verdict) -> Row:
         """Take a verdict in, replacing the kernel's earlier row; give the row as it is written."""
         name = store.environment_name(verdict.environment)
-        row = replace(verdict.row, environment=name)
+        row = replace(_bounded(verdict.row), environment=name)
         with self._lock:
             self._environments[name] = verdict.environment
             self._rows[row.key] = row
@@ -108,3 +111,17 @@ class WorkFile:
     def _write(self) -> None:
         store.write_atomically(self.path, store.dump_result(self.result()))
         self._written_at = time.monotonic()
+
+
+def _bounded(row: Row) -> Row:
+    """Cut what a kernel said, so that the row can be recorded with all others."""
+    failure, elsewhere = row.failure, row.elsewhere
+    if failure is not None:
+        failure = Failure(
+            name=shorten(failure.name, NAME),
+            message=shorten(failure.message, MESSAGE),
+            log=failure.log[-LOG:],
+        )
+    if elsewhere is not None:
+        elsewhere = {name: shorten(said, OUTCOME) for name, said in elsewhere.items()}
+    return replace(row, failure=failure, elsewhere=elsewhere)

@@ -18,6 +18,7 @@ from kernel_evaluator.records.rows import Failure, Status
 
 from leaderboard.files import store, submission
 from leaderboard.stages.evaluate import Evaluation, EvaluationError, evaluate, load_problems
+from leaderboard.stages.record import read_work_file
 
 PROGRAM = Path(__file__).parents[2] / "fake_engine.py"
 PROBLEMS = 60
@@ -280,6 +281,25 @@ def test_a_kernel_whose_words_utf8_cannot_hold_costs_no_other_its_row(tmp_path):
     outcome = evaluate(evaluation, FailingOddly(GPU), lambda row: None)
     odd, *others = store.read_result(outcome.path).rows
     assert ("half ? of a pair", "?") == (odd.failure.message, odd.failure.log)
+    assert [True, True] == [row.is_correct for row in others]
+
+
+class FailingAtLength(FakeEngine):
+    """The error of the first problem's kernel has a long name, and much to say."""
+
+    def run(self, jobs, settings):
+        failure = Failure(name="X" * 700, message="m" * 30_000, log=f"begin{'l' * 200_000}end")
+        for job, verdict in zip(jobs, super().run(jobs, settings), strict=True):
+            row = dataclasses.replace(unmeasured_row(job, Status.RUNTIME_ERROR), failure=failure)
+            yield dataclasses.replace(verdict, row=row) if job.key.problem_id == 1 else verdict
+
+
+def test_what_a_kernel_says_at_length_is_cut_and_keeps_no_row_from_being_recorded(tmp_path):
+    evaluation = evaluation_of(tmp_path, problems=3)
+    outcome = evaluate(evaluation, FailingAtLength(GPU), lambda row: None)
+    long, *others = read_work_file(outcome.path).rows
+    assert (long.failure.name[:9], long.failure.name[-1]) == ("XXXXXXXXX", "…")
+    assert long.failure.log.endswith("lend")
     assert [True, True] == [row.is_correct for row in others]
 
 
