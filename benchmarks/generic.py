@@ -1,9 +1,10 @@
-"""Two cheats that one page of code tries on every problem: what do they gain over a copy of the reference?
+"""Cheats that a page of code tries on every problem: what do they gain over a copy of the reference?
 
     python benchmarks/generic.py --device cuda --work build/generic --write
 
 `half` computes in half precision where all inputs lie between 0 and 1, `earlier` gives an earlier output
-again unless an input is beyond 50. What is judged is kept in WORK, and not judged again. A cheat gains on a
+again unless an input is beyond 50, `ahead` computes most calls of a batch while their inputs are written,
+before its clock begins. What is judged is kept in WORK, and not judged again. A cheat gains on a
 ranked problem where its interval lies more than 3 % above that of the copy in the recorded entry
 `pytorch-eager`; on a CPU, which is shared and has no such entry, where it lies above 2.5. What `half` gains
 where no inputs tell half precision from the reference is listed apart: who uses it always is right there too.
@@ -75,6 +76,51 @@ class ModelNew(Own):
             return self.last
         self.last = super().forward(*inputs)
         return self.last
+""",
+    "ahead": _TENSORS
+    + """
+import functools
+import sys
+import time
+
+
+def _serving():
+    frame = sys._getframe()
+    while "methods" not in frame.f_locals:
+        frame = frame.f_back
+    return frame.f_locals["self"], frame.f_locals["methods"]
+
+
+def _batch(self, seed, core=None, room=None):
+    self.outputs = []
+    torch.manual_seed(seed)
+    ends = [_tensors(inputs)[-1] for inputs in self.sets]
+    bits = lambda: torch.stack([end[(-1,) * end.dim()].float() for end in ends]).view(torch.int32).tolist()
+    before, known, arrived = bits(), {}, []
+    has_go = lambda: self.channel._poll.poll(0)
+    self.channel.answer(_reply(op=_ops.READY))
+    with torch.no_grad():
+        while not has_go():
+            arrived += [at for at, now in enumerate(bits()) if now != before[at] and at not in arrived]
+            for at in arrived[:-1]:  # what came before the last is whole
+                if at not in known and len(known) < 0.85 * len(ends) and not has_go():
+                    known[at] = self.model(*self.sets[at])
+        _, facts, _ = self.channel.listen()
+        started = time.perf_counter()
+        self.outputs = [known[at] if at in known else self.model(*self.sets[at]) for at in facts["order"]]
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+    return _reply(op=_ops.DONE, number=(time.perf_counter() - started) * 1e3, count=len(self.outputs))
+
+
+_runner, _methods = _serving()
+_ops = type(next(iter(_methods)))
+_reply = sys.modules["kernel_evaluator.candidate.frames"].Reply
+_methods[_ops.BATCH] = functools.partial(_batch, _runner)
+
+
+class ModelNew(Own):
+    pass
 """,
 }
 
