@@ -9,7 +9,7 @@ import { sortable } from "./table.js";
 
 const KEPT = ["a", "b", "level", "outcome"];
 const fields = Object.fromEntries(["board", ...KEPT].map((id) => [id, byId(id)]));
-const WORDS = { a: "A wins", b: "B wins", tie: "tie", onlyA: "B sent none", onlyB: "A sent none", failA: "only A correct", failB: "only B correct", neither: "neither correct" };
+const WORDS = { a: "A wins", b: "B wins", tie: "tie", onlyA: "B sent none", onlyB: "A sent none", failA: "only A correct", failB: "only B correct", neither: "neither correct", unranked: "does not rank" };
 const SPAN = [1 / 8, 16];
 const MOST = 6;
 let entries = [];
@@ -37,6 +37,9 @@ export function pairUp(a, b, others = []) {
   return problems.map((id) => ({ id, level: Number(id[0]), number: Number(id.slice(2)), a: left.get(id), b: right.get(id), others: rest.map((rows) => rows.get(id)), outcome: outcome(left.get(id), right.get(id)) }))
     .sort((x, y) => x.level - y.level || x.number - y.number);
 }
+
+// What does not rank counts in no figure, and level 4 only where it alone is asked for.
+const isCounted = (pair) => fields.level.value === "4" || [pair.a, pair.b, ...pair.others].find(Boolean).counted;
 
 const entryOf = (text) => entries.find((entry) => entry.id === text) ?? entries.find((entry) => entry.name.toLowerCase() === text.trim().toLowerCase());
 
@@ -74,7 +77,8 @@ async function show() {
   const [divide, ...loaded] = await Promise.all([factors(fields.board.value), ...all.map((entry) => entryData(fields.board.value, entry.id))]);
   if (mine !== turn) return;
   const held = loaded.map((data) => ({ ...data, rows: data.rows.map((row) => over(row, divide?.[format.problemOf(row.key).id])) }));
-  const pairs = pairUp(...held.slice(0, 2), held.slice(2)).filter((pair) => !fields.level.value || String(pair.level) === fields.level.value);
+  const pairs = pairUp(...held.slice(0, 2), held.slice(2)).filter((pair) => !fields.level.value || String(pair.level) === fields.level.value)
+    .map((pair) => (isCounted(pair) ? pair : { ...pair, outcome: "unranked" }));
   const shown = pairs.filter((pair) => !fields.outcome.value || pair.outcome === fields.outcome.value);
   byId("found").textContent = `${shown.length} of ${pairs.length} problems`;
   byId("result").replaceChildren(also(others), el("div", { class: "versus" }, scatter(shown, a, b), score(pairs, a, b)), table(shown, all));
@@ -89,11 +93,11 @@ function also(others) {
 
 function score(pairs, a, b) {
   const number = (name) => pairs.filter((pair) => pair.outcome === name).length;
-  const both = pairs.filter((pair) => format.fast(pair.a) && format.fast(pair.b));
+  const both = pairs.filter((pair) => ["a", "b", "tie"].includes(pair.outcome));
   const ratio = both.length ? Math.exp(both.reduce((sum, pair) => sum + Math.log(pair.a.speedup / pair.b.speedup), 0) / both.length) : null;
   const item = (value, words) => el("li", {}, el("strong", {}, value), words);
   return el("div", {},
-    el("h2", {}, `Head to head: ${both.length} problems that both solve`),
+    el("h2", {}, `Head to head: ${both.length} ${fields.level.value === "4" ? "" : "ranked "}problems that both solve`),
     el("ul", { class: "score" },
       item(String(number("a")), `wins of ${a.name} (A)`), item(String(number("b")), `wins of ${b.name} (B)`), item(String(number("tie")), "ties: intervals meet"),
       item(format.speedup(ratio), "A over B (geomean)")),
@@ -101,7 +105,8 @@ function score(pairs, a, b) {
     el("ul", { class: "score small" },
       item(`${number("failA")} and ${number("failB")}`, "only A correct, only B correct, though both sent a kernel"),
       item(`${number("onlyB")} and ${number("onlyA")}`, "did not send: A, B, where the other is correct"),
-      item(String(number("neither")), "neither correct")));
+      item(String(number("neither")), "neither correct"),
+      number("unranked") ? item(String(number("unranked")), "do not rank, and count in no figure here") : ""));
 }
 
 function scatter(pairs, a, b) {

@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Literal
 
 from leaderboard.render import places
+from leaderboard.render.pages.answers import counts
 from leaderboard.render.pages.pictures import write_comparison_picture
 from leaderboard.render.parts.lines import EntryLine, KernelLine
 from leaderboard.render.site import BoardView, Site
@@ -22,7 +23,7 @@ Outcome = Literal["a", "b", "tie", "only a", "only b", "a did not send", "b did 
 
 @dataclass(frozen=True, kw_only=True)
 class Versus:
-    """Two entries of a board, problem by problem. `ratio` is a's speedup over b's on what both solve."""
+    """Two entries of a board, on what ranks. `ratio` is a's speedup over b's on what both solve."""
 
     view: BoardView
     a: EntryLine
@@ -32,7 +33,7 @@ class Versus:
 
     @property
     def both(self) -> int:
-        """Problems that both solve."""
+        """Ranked problems that both solve."""
         return self.counts["a"] + self.counts["b"] + self.counts["tie"]
 
     @property
@@ -60,19 +61,23 @@ def pairs(view: BoardView) -> Iterator[Versus]:
 def versus(view: BoardView, a: EntryLine, b: EntryLine) -> Versus:
     """Compare two entries; `site/assets/compare.js` does the same."""
     left, right = (
-        {line.problem: line for line in view.by_entry[side.standing.entry] if line.sample == 0}
+        {
+            line.problem: line
+            for line in view.by_entry[side.standing.entry]
+            if line.sample == 0 and counts(view, line.problem)
+        }
         for side in (a, b)
     )
-    counts: Counter[Outcome] = Counter()
+    outcomes: Counter[Outcome] = Counter()
     logs = []
     for problem in left.keys() | right.keys():
         ours, theirs = left.get(problem), right.get(problem)
         found = outcome(ours, theirs)
-        counts[found] += 1
+        outcomes[found] += 1
         if found in ("a", "b", "tie") and ours and theirs:
             logs.append(math.log((ours.speedup or 1.0) / (theirs.speedup or 1.0)))
     ratio = math.exp(math.fsum(logs) / len(logs)) if logs else None
-    return Versus(view=view, a=a, b=b, counts=counts, ratio=ratio)
+    return Versus(view=view, a=a, b=b, counts=outcomes, ratio=ratio)
 
 
 def outcome(a: KernelLine | None, b: KernelLine | None) -> Outcome:

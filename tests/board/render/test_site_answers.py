@@ -257,9 +257,24 @@ def test_a_comparison_opens_with_the_first_two_and_counts_apart_what_was_not_sen
     page.goto(f"{site}compare.html")
     page.wait_for_selector("#pairs tbody tr")
     counts = page.locator(".score strong").all_inner_texts()
-    assert counts[:3] == ["29", "7", "40"]
-    assert "14 and 86" in counts
+    assert counts[:3] == ["29", "7", "35"]
+    assert "14 and 76" in counts
     assert page.locator(".scatter a").count() == 76
+
+
+def test_what_a_comparison_counts_adds_up_to_what_the_board_calls_correct(
+    page: Any, site: str, folder: Path
+) -> None:
+    standings = json.loads((folder / f"api/v1/boards/{BOARD}.json").read_text())["standings"]
+    correct = {item["entry"]: item["overall"]["correct"] for item in standings}
+    page.goto(f"{site}compare.html?board={BOARD}&a={BEST}&b=founders-cuda")
+    page.wait_for_selector("#pairs tbody tr")
+    both = int(re.findall(r"\d+", page.inner_text(".versus h2"))[0])
+    alone, not_sent = (
+        re.findall(r"\d+", page.locator(".score.small strong").nth(at).inner_text()) for at in (0, 1)
+    )
+    assert both + int(alone[0]) + int(not_sent[1]) == correct[BEST]
+    assert both + int(alone[1]) + int(not_sent[0]) == correct["founders-cuda"]
 
 
 def test_pairs_of_the_best_have_pages_and_pictures_that_say_what_compare_says(page: Any, site: str) -> None:
@@ -267,7 +282,7 @@ def test_pairs_of_the_best_have_pages_and_pictures_that_say_what_compare_says(pa
     page.wait_for_selector("#pairs tbody tr")
     page.get_by_role("link", name=f"Founders, Triton against Founders' CUDA on {BOARD}").click()
     said = page.inner_text(".answer")
-    assert re.search(r"76 problems.+ 29, .+ 7; on 40 their intervals meet", said, re.DOTALL)
+    assert re.search(r"71 ranked problems.+ 29, .+ 7; on 35 their intervals meet", said, re.DOTALL)
     shown = page.locator("meta[property='og:image']").get_attribute("content")
     picture = page.request.get(site + shown.removeprefix("https://board.example/"))
     assert picture.ok

@@ -234,6 +234,8 @@ def test_a_comparison_counts_wins_losses_and_ties(page: Any, site: str) -> None:
     wins = [0, 0, 0]
     for key in set(rows[0]) | set(rows[1]):
         a, b = (side.get(key, {}) for side in rows)
+        if not (a or b)["counted"]:
+            continue
         low, high = a.get("speedup_ci95"), b.get("speedup_ci95")
         if low and high:
             wins[0 if low[0] > high[1] else 1 if high[0] > low[1] else 2] += 1
