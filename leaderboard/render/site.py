@@ -86,7 +86,7 @@ class BoardView:
         return {problem: line for problem, line in found.items() if line is not None}
 
     def _first(self, lines: Sequence[KernelLine], kind: Kind) -> KernelLine | None:
-        ours = (line for line in lines if self.names[line.entry].standing.kind == kind)
+        ours = (line for line in lines if self.names[line.entry].standing.kind == kind and not line.sample)
         return next((line for line in ours if line.is_correct and line.speedup), None)
 
     @property

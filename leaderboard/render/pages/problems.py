@@ -63,13 +63,16 @@ class Results:
 
     @cached_property
     def sent(self) -> int:
-        """How many entries sent a kernel: baselines are what there is to beat, and solve nothing."""
-        return sum(line.entry not in self.view.baselines for line in self.lines)
+        """How many entries sent a first sample: baselines are what there is to beat, and solve nothing."""
+        return sum(self._is_scored(line) for line in self.lines)
 
     @cached_property
     def solved(self) -> int:
         """How many entries have a correct kernel."""
-        return sum(line.is_correct and line.entry not in self.view.baselines for line in self.lines)
+        return sum(line.is_correct and self._is_scored(line) for line in self.lines)
+
+    def _is_scored(self, line: KernelLine) -> bool:
+        return line.entry not in self.view.baselines and not line.sample
 
     @property
     def best_sent(self) -> KernelLine | None:

@@ -537,6 +537,30 @@ def test_neither_a_baseline_nor_a_later_sample_nor_a_kernel_in_quarantine_holds_
     assert ["torch-eager", kernels] == [kernels[0]["entry"], fastest_first]
 
 
+def test_a_problem_of_which_further_samples_alone_were_sent_is_not_solved(copy: Path) -> None:
+    for path in (*(copy / "submissions").glob("*.json"), *(copy / "data/results/H200").glob("*.json")):
+        path.write_text(
+            path.read_text().replace('level_1_problem_2_sample_0"', 'level_1_problem_2_sample_1"')
+        )
+    out = copy / "out"
+    build_site(sitehouse.read(copy), out)
+    page = (out / "boards/H200.html").read_text()
+    said = re.search(r">(\d+) of (\d+) problems</a>, and <a [^>]*>(\d+) are unsolved", page)
+    assert said
+    solved = {
+        row["key"]
+        for item in json.loads((out / "api/v1/boards/H200.json").read_text())["standings"]
+        if item["kind"] == "entry"
+        for row in packed(out / f"api/v1/entries/H200/{item['entry']}.json.gz")["rows"]
+        if row["counted"] and row["status"] == "correct" and row["key"].endswith("sample_0")
+    }
+    assert (int(said[1]), int(said[3])) == (len(solved), int(said[2]) - len(solved))
+    assert "level_1_problem_2_sample_1" in (out / "api/v1/problems/H200/1_2.json").read_text()
+    listed = Page(out / "problems/index.html")  # nothing is ranked on the H100 then
+    line = next(found for _, found in listed.elements if found.get("id") == "p1_2")
+    assert line["data-status"] == "open"
+
+
 def problem_of(row: dict[str, str]) -> str:
     return "_".join(row["key"].split("_")[1:4:2])
 
