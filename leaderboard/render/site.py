@@ -22,7 +22,8 @@ from leaderboard.render.output import SiteFolder
 from leaderboard.render.parts import numbers
 from leaderboard.render.parts.lines import STATUS_WORDS, EntryLine, KernelLine, entry_lines
 from leaderboard.resources import SITE
-from leaderboard.stages.standings import Board, Kind
+from leaderboard.stages.references import is_compile
+from leaderboard.stages.standings import Board, Kind, Reference
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -88,6 +89,19 @@ class BoardView:
     def _first(self, lines: Sequence[KernelLine], kind: Kind) -> KernelLine | None:
         ours = (line for line in lines if self.names[line.entry].standing.kind == kind and not line.sample)
         return next((line for line in ours if line.is_correct and line.speedup), None)
+
+    @cached_property
+    def references(self) -> dict[Reference, dict[str, float]]:
+        """How much faster than eager PyTorch each other reference is, on problems that do not rank too."""
+        found: dict[Reference, dict[str, float]] = {}
+        for reference, ranked in self.board.references.items():
+            ours = {entry for entry in self.baselines if reference == "best" or is_compile(entry)}
+            found[reference] = dict(ranked)
+            for problem in sorted(self.by_problem.keys() - ranked.keys()):
+                lines = (line for line in self.by_problem[problem] if line.entry in ours and not line.sample)
+                speedups = (line.speedup for line in lines if line.is_correct and line.speedup)
+                found[reference][problem] = max([1.0, *speedups])
+        return found
 
     @property
     def is_large(self) -> bool:

@@ -20,7 +20,7 @@ export function onAgainst(apply) {
   for (const input of inputs) input.addEventListener("change", () => { keep(); apply(); });
 }
 
-// Speedup and interval of a row of the API against the reference; problems that do not rank have none but eager's.
+// Speedup and interval of a row of the API against the reference.
 export function over(row, factor) {
   if (!row?.speedup || !factor || factor === 1) return row;
   return { ...row, speedup: row.speedup / factor, speedup_ci95: row.speedup_ci95?.map((bound) => bound / factor) };

@@ -63,7 +63,7 @@ def write_board_data(site: Site, view: BoardView) -> None:
     site.folder.write_json(places.board_api(view.name), board_data(view))
     references = {
         reference: {problem: numbers.rounded(value) for problem, value in factors.items()}
-        for reference, factors in view.board.references.items()
+        for reference, factors in view.references.items()
     }
     site.folder.write_json(
         places.references_api(view.name),

@@ -385,6 +385,18 @@ def test_figures_are_against_what_is_chosen_last(page: Any, site: str, address: 
     sitehouse.until(page, f"{figures} !== {json.dumps(before)}")
 
 
+@pytest.mark.parametrize("address", ["problems/2_11.html?", f"entries/{BOARD}/{BEST}.html?q=2/11&"])
+def test_what_does_not_rank_is_held_against_the_best_of_pytorch_too(
+    page: Any, site: str, address: str
+) -> None:
+    page.goto(f"{site}problems/2_11.html")
+    said = re.search(r"(\S+×) the best of PyTorch", page.locator(".answer").first.inner_text())
+    assert said
+    page.goto(f"{site}{address}against=best")
+    row = "table.kernels tbody tr:not([hidden])"
+    sitehouse.until(page, f"document.querySelector('{row}').textContent.includes('{said[1]}')")
+
+
 def test_links_of_a_board_lead_to_problems_with_its_figures(page: Any, site: str) -> None:
     page.goto(f"{site}boards/H200.html")
     page.get_by_role("link", name="56 are unsolved").click()
