@@ -17,8 +17,8 @@ from leaderboard.render.site import BoardView, Site
 
 COLUMNS_IN_PAGE = 12
 RECORDS_IN_PAGE = 100
-LINES = 6
-"""Lines of models in the drawing, the fastest of them."""
+LINES = 5
+"""Lines of models in the drawing, the fastest of them; with all together as many as there are colours."""
 TOGETHER = "all together"
 
 Arrival = tuple[str, EntryLine, KernelLine]

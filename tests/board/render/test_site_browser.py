@@ -738,3 +738,37 @@ def test_the_picture_command_takes_a_page_of_the_size_asked(tmp_path: Path) -> N
     missing = CliRunner().invoke(app, ["site", "picture", "--site", str(tmp_path), "--out", str(out)])
     assert missing.exit_code == 2
     assert "kbl site build" in missing.output
+
+
+UNDER_A_LINE = """() => [...document.querySelectorAll('svg.chart')].flatMap((chart) => {
+    const texts = [...chart.querySelectorAll('text')].filter((text) => text.getClientRects().length);
+    const boxes = texts.map((text) => text.getBoundingClientRect()).sort((a, b) => a.top - b.top || a.left - b.left);
+    return boxes.slice(1).map((box, at) => [boxes[at], box]).filter(([a, b]) => Math.abs(a.top - b.top) < 1).map(([a, b]) => b.left - a.right);
+})"""
+
+
+@pytest.mark.parametrize("name", ["records/H200.html", "entries/H200/hostile.html", "index.html"])
+def test_on_a_phone_the_marks_under_a_line_have_room_beside_each_other(
+    browser: Any, site: str, name: str
+) -> None:
+    context = browser.new_context(viewport=PHONE)
+    opened = context.new_page()
+    opened.goto(site + name, wait_until="networkidle")
+    gaps = opened.evaluate(UNDER_A_LINE)
+    assert len(gaps) > 1
+    assert min(gaps) > 0
+    context.close()
+
+
+def test_the_matrix_breaks_no_word_of_usual_length(page: Any, site: str) -> None:
+    page.goto(f"{site}matrix/H200.html")
+    page.locator("#matrix thead th a").last.evaluate("(link) => { link.textContent = 'torch.compile'; }")
+    lines = page.evaluate("""() => [...document.querySelectorAll('#matrix thead th a')].flatMap(({ firstChild: text }) =>
+        [...text.data.matchAll(/\\S+/g)].filter(([word]) => word.length < 14).map((found) => {
+            const range = document.createRange();
+            range.setStart(text, found.index);
+            range.setEnd(text, found.index + found[0].length);
+            return [found[0], new Set([...range.getClientRects()].map((box) => box.top)).size];
+        }))""")
+    assert len(lines) > 10
+    assert [word for word, number in lines if number > 1] == []

@@ -893,3 +893,13 @@ def test_serving_answers_with_the_built_site() -> None:
                 assert b"KernelBench Leaderboard" in answer.read()
         finally:
             process.terminate()
+
+
+def test_every_line_over_time_has_a_look_of_its_own(site: Path) -> None:
+    chart = re.search(r'<svg class="chart".*?</svg>', (site / "records/H200.html").read_text(), re.DOTALL)
+    assert chart
+    looks = re.findall(r'<path class="(c\d+)"', chart[0])
+    style = (site / "assets/style.css").read_text()
+    assert len(looks) > 5
+    assert len(set(looks)) == len(looks)
+    assert all(f"path.{look} " in style for look in looks)
