@@ -772,3 +772,27 @@ def test_the_matrix_breaks_no_word_of_usual_length(page: Any, site: str) -> None
         }))""")
     assert len(lines) > 10
     assert [word for word, number in lines if number > 1] == []
+
+
+@pytest.mark.parametrize("name", ["problems/index.html", "entries/H200/hostile.html", "matrix/H200.html"])
+def test_paper_gets_whole_tables_in_dark_ink(page: Any, site: str, name: str) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(site + name, wait_until="networkidle")
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.set_viewport_size({"width": 760, "height": 300})
+    page.emulate_media(media="print", color_scheme="dark")
+    found = page.evaluate("""() => [...document.querySelectorAll('.scroll')].map((box) => ({
+        left: box.scrollHeight - box.clientHeight, overflow: getComputedStyle(box).overflowY }))""")
+    assert found
+    assert all(box["overflow"] == "visible" and box["left"] <= 1 for box in found)
+    ink = page.evaluate("getComputedStyle(document.querySelector('h1')).color")
+    assert max(map(int, re.findall(r"\d+", ink))) < 64
+
+
+def test_between_a_phone_and_a_desktop_a_comparison_stands_below_its_drawing(page: Any, site: str) -> None:
+    page.set_viewport_size({"width": 768, "height": 900})
+    page.goto(f"{site}compare.html?board=H200&a=hostile&b=torch-eager")
+    page.wait_for_selector("#pairs tbody tr")
+    drawing, score = (page.locator(f".versus > {part}").bounding_box() for part in ("figure", "div"))
+    assert score["y"] >= drawing["y"] + drawing["height"]
+    assert score["width"] > 400
