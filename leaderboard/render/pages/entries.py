@@ -124,9 +124,9 @@ def citation(site: Site, line: EntryLine) -> str:
     """Write a BibTeX record; braces and backslashes of the name are left out, so that it stays one record."""
     name, organization = (_bibtex(text) for text in (line.name, line.organization))
     address = site.data.config.base_url + line.page if site.data.config.base_url else line.page
-    author = organization or name
+    author, board = organization or name, places.slug(line.standing.result.board)
     return (
-        f"@misc{{kernelbench-leaderboard-{line.standing.entry},\n"
+        f"@misc{{kernelbench-leaderboard-{board.lower()}-{line.standing.entry},\n"
         f"  title = {{{name} on the KernelBench Leaderboard}},\n"
         f"  author = {{{{{author}}}}},\n"
         f"  year = {{{line.date[:4]}}},\n"

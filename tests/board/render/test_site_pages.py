@@ -903,3 +903,14 @@ def test_every_line_over_time_has_a_look_of_its_own(site: Path) -> None:
     assert len(looks) > 5
     assert len(set(looks)) == len(looks)
     assert all(f"path.{look} " in style for look in looks)
+
+
+def test_no_two_records_for_bibtex_have_one_key(site: Path) -> None:
+    keys = [
+        re.findall(r"@misc\{([^,]+),", path.read_text())
+        for folder in ("boards", "entries")
+        for path in (site / folder).rglob("*.html")
+    ]
+    found = [key for some in keys for key in some]
+    assert len(found) > 10
+    assert len(set(found)) == len(found)
