@@ -44,7 +44,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         statuses=statuses,
         waiting=max(standing.overall.submitted - len(scored), 0),
         missing=missing(standing.overall),
-        bars=charts.histogram([kernel.speedup for kernel in kernels if kernel.speedup and kernel.is_correct]),
+        bars=charts.histogram([kernel.speedup for kernel in scored if kernel.speedup and kernel.is_correct]),
         bar_ticks=charts.histogram_ticks(),
         languages=Counter(kernel.language for kernel in kernels if kernel.language).most_common(),
         roofline=plots.roofline_plot(

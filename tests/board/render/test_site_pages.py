@@ -914,3 +914,12 @@ def test_no_two_records_for_bibtex_have_one_key(site: Path) -> None:
     found = [key for some in keys for key in some]
     assert len(found) > 10
     assert len(set(found)) == len(found)
+
+
+def test_a_histogram_shows_as_many_kernels_as_it_says(site: Path) -> None:
+    for path in (site / "entries/H200").glob("*.html"):
+        page = path.read_text()
+        said = re.search(r"Histogram of the speedups of (\d+) correct kernels", page)
+        assert said
+        drawn = re.findall(r"<title>[^<]*×[^<]*: (\d+)</title></rect>", page)
+        assert sum(map(int, drawn)) == int(said[1]), path.name
