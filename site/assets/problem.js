@@ -232,7 +232,7 @@ function tables() {
       button.remove();
       chosenRow();
       if (against() !== "eager") hold();
-    } }, "Show all");
+    } }, `Show ${link.textContent.replace(" as JSON", "")}`);
     link.after(" ", button);
   }
 }

@@ -93,7 +93,7 @@ def write_board_picture(site: Site, view: BoardView) -> None:
             ("problems solved", f"{found.solved}", f"of {found.problems}"),
             ("cheats tried", cheats, f"{found.rates.won or 'none'} won" if found.rates else ""),
         ],
-        foot=f"{site.data.config.title} · {numbers.date(best.result.finished_at)}",
+        foot=f"{site.data.config.title} · {_latest(view)}",
     )
     _write(site, places.board_picture(view.name), sheet)
 

@@ -32,6 +32,7 @@ from leaderboard.cli import app
 from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.render import OccupiedError, SiteConfig, SiteData, build_site
+from leaderboard.render.pages import pictures
 from leaderboard.render.parts import numbers, plots
 from leaderboard.render.places import checked, versus_page, versus_picture
 from leaderboard.render.reading.sources import Places, read_site
@@ -923,3 +924,26 @@ def test_a_histogram_shows_as_many_kernels_as_it_says(site: Path) -> None:
         assert said
         drawn = re.findall(r"<title>[^<]*×[^<]*: (\d+)</title></rect>", page)
         assert sum(map(int, drawn)) == int(said[1]), path.name
+
+
+def test_a_boards_picture_has_the_day_on_which_the_board_last_changed(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = copy / "data/results/H200/torch-eager.json"
+    result = json.loads(path.read_text())
+    path.write_text(json.dumps({**result, "finished_at": "2026-12-24T08:00:00Z"}))
+    monkeypatch.setattr(pictures, "_draw", lambda sheet: sheet.foot.encode())
+    build_site(sitehouse.read(copy), copy / "out")
+    assert "last measured 2026-12-24" in (copy / "out/boards/H200.html").read_text()
+    assert (copy / "out/pictures/H200.png").read_text().endswith("2026-12-24")
+
+
+def test_a_page_says_how_many_kernels_of_a_long_board_its_data_hold(tmp_path: Path) -> None:
+    sitehouse.write_repository(tmp_path, entries=115, levels=(1,), most=1, source_length=200)
+    shutil.copytree(sitehouse.repository() / "problems/level1", tmp_path / "problems/level1")
+    build_site(sitehouse.read(tmp_path), tmp_path / "out")
+    data = json.loads((tmp_path / "out/api/v1/problems/H200/1_1.json").read_text())
+    assert data["entries"] > len(data["kernels"]) == 100
+    page = (tmp_path / "out/problems/1_1.html").read_text()
+    assert "the first 100 as JSON" in page
+    assert "all as JSON" not in page
