@@ -91,6 +91,7 @@ def index_data(site: Site) -> dict[str, Any]:
                 "standings_csv": f"{places.API}/boards/{places.slug(view.name)}.csv",
                 "references": places.references_api(view.name),
                 "problems": places.problems_api(view.name),
+                "records": f"{places.API}/boards/{places.slug(view.name)}.records.json",
                 "rows_csv": f"{places.API}/boards/{places.slug(view.name)}.rows.csv.gz",
                 "entry": f"{places.API}/entries/{places.slug(view.name)}/{{entry}}.json.gz",
                 "result": None

@@ -269,7 +269,7 @@ def test_the_data_say_what_the_records_say(site: Path) -> None:
 def test_the_index_of_the_data_names_files_that_exist(site: Path) -> None:
     index = json.loads((site / "api/v1/index.json").read_text())
     for board in index["boards"]:
-        for name in ("standings", "standings_csv", "rows_csv"):
+        for name in ("standings", "standings_csv", "references", "problems", "records", "rows_csv"):
             assert (site / board[name]).is_file()
         entry = json.loads((site / board["standings"]).read_text())["standings"][0]["entry"]
         assert (site / board["entry"].format(entry=entry)).is_file()
