@@ -328,6 +328,18 @@ def test_a_kernel_whose_words_utf8_cannot_hold_costs_others_of_its_batch_no_verd
         assert "half ? of a pair" == rows[Status.COMPILE_ERROR].failure.message
 
 
+@pytest.mark.timeout(300)
+def test_a_kernel_says_what_it_likes_and_each_answer_of_a_batch_stays_one_line():
+    said = "one\u2028two\u2029three\x85four"
+    raising = RIGHT.replace("return", f"raise RuntimeError({said!r})\n        return")
+    with serving(command=COMMAND, own_problems=True) as url, JudgeClient(url, timeout_s=120) as client:
+        ask = {"problem_source": SOURCE, "measure": False, "trials": 2}
+        tickets = list(client.judge_many([{**ask, "source": raising}, {**ask, "source": RIGHT}]))
+    rows = {ticket.row.status: ticket.row for ticket in tickets}
+    assert {Status.CORRECT, Status.RUNTIME_ERROR} == set(rows)
+    assert said in rows[Status.RUNTIME_ERROR].failure.message
+
+
 def test_the_client_says_what_the_server_refuses_of_a_batch():
     with serving() as url, JudgeClient(url) as client, pytest.raises(ServerError, match="no problem 101"):
         list(client.judge_many([{"level": 1, "problem_id": 101, "source": KERNEL}]))
