@@ -75,6 +75,7 @@ def make_app(settings: ServerSettings) -> FastAPI:
             memory.close()
 
     app = FastAPI(title="KernelBench evaluation server", version=EVALUATOR_VERSION, lifespan=lifespan)
+    app.state.is_stopping = False
     app.router.route_class = guards.StrictRoute
     guards.add_size_limit(app, settings.max_source_bytes)
     guards.add_refusal(app)
@@ -123,7 +124,7 @@ def _add_judgements(
         """Say where a judgement is, at the latest after `wait_s`."""
         item = desk.find(key, judgement_id)
         deadline = time.monotonic() + wait_s
-        while not item.is_finished and time.monotonic() < deadline:
+        while not (item.is_finished or app.state.is_stopping) and time.monotonic() < deadline:
             await asyncio.sleep(POLL_S)
         return desk.view(item)
 

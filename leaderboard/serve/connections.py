@@ -73,7 +73,21 @@ def _why_not(host: str, port: int, error: OSError | UnicodeError) -> str:
 
 def serve_until_stopped(app: FastAPI, listeners: list[socket.socket]) -> None:
     """Serve until a signal comes."""
-    uvicorn.Server(server_config(app)).run(listeners)
+    Server(server_config(app)).run(listeners)
+
+
+class Server(uvicorn.Server):
+    """Hangs up on who waits once it is told to stop: a batch may have hours to go.
+
+    Clients see an answer cut off, and not one that is whole; they ask again by the same ids.
+    """
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Hang up, then end as uvicorn does."""
+        self.config.app.state.is_stopping = True  # type: ignore[union-attr]  # it is FastAPI's
+        for connection in list(self.server_state.connections):
+            connection.transport.close()
+        await super().shutdown(sockets)
 
 
 class PatientConnection(H11Protocol):

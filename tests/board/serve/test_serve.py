@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -463,8 +464,9 @@ def test_a_host_that_is_not_this_machine_is_said(host):
     assert (2, True) == (done.returncode, done.stderr.startswith(said)), done.stderr
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_the_command_answers_on_the_port_it_is_given(host):
+@contextlib.contextmanager
+def command_answering(host="127.0.0.1"):
+    """The command as users start it, once it answers, and its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "leaderboard", "serve", "--device", "cpu", "--memory-gb", "0"]
@@ -473,12 +475,36 @@ def test_the_command_answers_on_the_port_it_is_given(host):
         try:
             until(lambda: server.poll() is not None or answers(f"http://{host}:{port}/metrics"))
             assert server.poll() is None, server.stderr.read()
+            yield server, port
         finally:
             server.terminate()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_the_command_answers_on_the_port_it_is_given(host):
+    with command_answering(host) as (server, port):
+        server.terminate()
         out, said = server.communicate()
     first = said.partition("\n")[0]
     assert ("", True) == (out, first.startswith("listening on http://")), said
     assert f"http://127.0.0.1:{port}" in first
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_stopped_hangs_up_on_who_waits_for_a_verdict(number):
+    body = {"problem_id": 19, "source": "while True: pass\n", "measure": False, "timeout_s": 45, "id": "mine"}
+    with command_answering() as (server, port), socket.create_connection(("127.0.0.1", port)) as looking:
+        url = f"http://127.0.0.1:{port}"
+        with httpx.stream("POST", f"{url}/v1/batches", json={"judgements": [body]}, timeout=120) as batch:
+            looking.sendall(b"GET /v1/judgements/mine?wait_s=60 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            until(lambda: answers(f"{url}/metrics"))
+            server.send_signal(number)
+            with pytest.raises(httpx.RemoteProtocolError):
+                batch.read()
+        assert b"" == looking.recv(1000)
+        said = server.communicate()[1]
+    assert (128 + number, 1) == (server.returncode, len(said.splitlines())), said
 
 
 def answers(url):
