@@ -116,7 +116,7 @@ def _board(name: str) -> BoardSettings:
 
 
 def _show(found: list[Due], *, fresh: bool = False) -> None:
-    options = " --data an/empty/folder" if fresh else ""
+    options = " --data an/empty/folder --work an/empty/folder" if fresh else ""
     for one in found:
         usd = "" if one.cost.usd is None else f", about ${one.cost.usd:.2f}"
         entry = one.submission.entry

@@ -1,6 +1,8 @@
 """`kbl board`: what it lists, and which files of a checkout it writes."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from leaderboard.cli import app
 from leaderboard.files.banned import read_bans
 
 ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = ROOT / "tests/fake_engine.py"
 
 
 @pytest.fixture
@@ -34,6 +37,17 @@ def test_an_appeal_says_what_it_costs_and_how_to_do_it_here(checkout: Path) -> N
     assert "kbl evaluate submissions/founders-triton.json" in said
     assert "about $" in said
     assert "1 entries" in said
+
+
+def test_the_command_for_an_appeal_judges_what_was_evaluated_here_before(checkout: Path) -> None:
+    def evaluate(*options: str) -> str:
+        command = [sys.executable, PROGRAM, "evaluate", "submissions/first-light.json", *options]
+        command += ["--engine", "fake", "--device", "cuda"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    evaluate("--data", "nothing/recorded")
+    _, _, options = told("again", "first-light").partition("submissions/first-light.json ")
+    assert "16 judged now, 0 still good" in evaluate(*options.splitlines()[0].split())
 
 
 def test_what_is_due_keeps_within_the_dollars(checkout: Path) -> None:
