@@ -95,7 +95,9 @@ def read_measured(path: Path) -> Measured:
 def read_times(text: str, problem_set: ProblemSet) -> Times:
     """Read times from a baseline of ours (`FILE:eager`, `FILE:compiled`) or a timing file.
 
-    A KernelBench timing file has one mode, and takes none. Raises StoreError where the file is neither.
+    They are means, as KernelBench's are, and as what they are held against: a mean over a median would differ
+    from 1 where nothing differs. A timing file has one mode, and takes none. Raises StoreError where the file
+    is neither.
     """
     name, _, mode = text.rpartition(":") if text.endswith(MODES) else (text, "", "")
     path = Path(name)
@@ -118,7 +120,7 @@ def _from_baseline(path: Path, data: Mapping[str, Any], mode: str) -> Times:
         raise StoreError(f"{path}: not a baseline file: {error}") from error
     timed = {name: getattr(modes, mode) for name, modes in baseline.problems.items()}
     keys = {name: (int(name.split("_")[0]), int(name.split("_")[1])) for name in timed}
-    found = {keys[name]: timing.typical for name, timing in timed.items() if timing is not None}
+    found = {keys[name]: timing.mean for name, timing in timed.items() if timing is not None}
     return Times(ms=found, hardware=baseline.gpu, sizes=baseline.sizes, precision=baseline.precision)
 
 

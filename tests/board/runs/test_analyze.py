@@ -189,8 +189,16 @@ def test_a_baseline_of_ours_is_another_reference_too(tmp_path, problem_set):
         problems={"1_1": ProblemBaseline(eager=times, compiled=None)},
     )
     (tmp_path / "H200.json").write_text(dump_baseline(baseline))
-    assert {(1, 1): 5.5} == read_times(str(tmp_path / "H200.json"), problem_set).ms
+    assert {(1, 1): 6.0} == read_times(str(tmp_path / "H200.json"), problem_set).ms
     assert {} == read_times(f"{tmp_path / 'H200.json'}:compiled", problem_set).ms
+
+
+def test_a_run_is_as_fast_as_a_baseline_that_was_made_of_its_own_rows(repository):
+    own = f"own={repository / 'baselines/H100.json'}:compiled"
+    source = repository / "data/results/H100/torch-compile.json"
+    told = kbl("analyze", source, "--against", own, "--format", "json", "--no-categories").stdout
+    lines = [line for line in json.loads(told)["lines"] if line["against"] == "own"]
+    assert [1.0] * 4 * 3 == [pytest.approx(line[of]) for line in lines for of in ("geomean", "p10", "p90")]
 
 
 @pytest.mark.parametrize(
