@@ -151,7 +151,14 @@ def _from_run(run: RunFolder) -> Measured:
         hardware=hardware,
         sizes="reduced" if hardware == "CPU" else "full",
         samples={sample.key: sample for sample in samples},
+        precision=_precision_of(results),
     )
+
+
+def _precision_of(results: EvalResults) -> str:
+    """Name the precision, which our own files say beside each kernel; KernelBench's do not."""
+    said = (item.get("precision") for item in chain.from_iterable(results.values()))
+    return str(next(filter(None, said), "fp32"))
 
 
 def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:

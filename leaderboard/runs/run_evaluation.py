@@ -115,9 +115,13 @@ def result_of(run: RunFolder) -> ResultFile:
 
 
 def eval_results(result: ResultFile, level: int) -> EvalResults:
-    """Give a result file's rows of one level as the content of `eval_results.json`."""
+    """Give a result file's rows of one level as the content of `eval_results.json`, with their precision."""
     rows = [row for row in result.rows if row.key.level == level]
-    return merge_results({}, [(row, result.environments.get(row.environment)) for row in rows])
+    merged = merge_results({}, [(row, result.environments.get(row.environment)) for row in rows])
+    return {
+        problem: [{**item, "precision": result.precision} for item in items]
+        for problem, items in merged.items()
+    }
 
 
 def put_aside_foreign_results(run: RunFolder) -> Path | None:

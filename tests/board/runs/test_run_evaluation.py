@@ -12,6 +12,8 @@ from kernel_evaluator.records.rows import Environment
 from kernel_evaluator.upstream.files import RunFolder
 
 from leaderboard.files.store import StoreError
+from leaderboard.runs.compare import compare
+from leaderboard.runs.reading import read_measured
 from leaderboard.runs.run_evaluation import RunEvaluation, put_aside_foreign_results, result_of
 from leaderboard.stages.evaluate import EvaluationError, Place
 
@@ -49,6 +51,15 @@ def test_what_other_rules_judged_is_judged_again_and_reaches_no_board(run, chang
     assert len(judge(run).added) == 0
     assert len(judge(run, replace(SETTINGS, **changes)).added) == 0
     assert [KernelKey(1, 19)] == [row.key for row in result_of(run).rows]
+
+
+def test_a_run_says_in_which_precision_it_was_judged(run):
+    judge(run)
+    single = read_measured(run.path)
+    judge(run, replace(SETTINGS, precision="bf16"))
+    half = read_measured(run.path)
+    assert ("fp32", "bf16") == (single.precision, half.precision)
+    assert {} == compare(single, half).ratios, "each was held against a reference in its own precision"
 
 
 def test_results_of_another_level_are_not_replaced(run):
