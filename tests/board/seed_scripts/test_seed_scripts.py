@@ -139,6 +139,14 @@ def analysed(repository, folder, level, results, pass_at_k=None):
     return done.returncode, done.stderr
 
 
+def test_sample_0_is_held_against_the_reference_beside_it_in_whatever_order_samples_ended(
+    tmp_path, repository
+):
+    wrong = {"sample_id": 1, "compiled": True, "correctness": False, "runtime": -1.0, "ref_runtime": -1.0}
+    assert (0, "") == analysed(repository, tmp_path, 1, {"19": [wrong, *JUDGED["19"]]})
+    assert 2.0 == json.loads((tmp_path / "out.json").read_text())["geo_mean_speedup"]
+
+
 @pytest.mark.parametrize(
     ("level", "said"),
     [
