@@ -149,10 +149,12 @@ def _require_alike(measured: Measured, references: Mapping[str, Times]) -> None:
 def _require_answers(measured: Measured, question: Question) -> None:
     """Raise ValueError where a column could say nothing, or would answer another question."""
     samples = Counter((key.level, key.problem_id) for key in measured.samples)
+    if not samples:
+        raise ValueError(f"{measured.name}: no kernel of it was judged; evaluate it first")
     for name, times in question.references.items():
         if not samples.keys() & times.keys():
             raise ValueError(f"--against {name}: the file has no time for any problem of {measured.name}")
-    most = max(samples.values(), default=0)
+    most = max(samples.values())
     if max(question.pass_at) > most:
         raise ValueError(
             f"--k {max(question.pass_at)}: {measured.name} has {most} samples of a problem at most"

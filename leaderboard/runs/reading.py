@@ -5,6 +5,7 @@ Reads files. Scores are the business of `analyze` and `compare`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -169,7 +170,7 @@ def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
         status=str(item.get("status") or ("correct" if correct else "failed")),
         compiled=bool(item["compiled"]),
         correct=correct,
-        runtime_ms=runtime if correct and runtime > 0 else None,
+        runtime_ms=runtime if correct and 0 < runtime < math.inf else None,
         speedup=_speedup(item.get("speedup"), reference, runtime) if correct else None,
         speedup_ci95=_interval(item.get("speedup_ci95")) if correct else None,
     )
@@ -187,8 +188,11 @@ def _interval(given: Any) -> Interval | None:
 def _speedup(measured: Any, reference_ms: float, runtime_ms: float) -> float | None:
     """What was measured in turns; else KernelBench's mean of the reference over the kernel's."""
     if measured is not None:
-        return float(measured)
-    return reference_ms / runtime_ms if reference_ms > 0 and runtime_ms > 0 else None
+        speedup = float(measured)
+        if not 0 < speedup < math.inf:
+            raise ValueError(f"speedup must be a positive number, got {measured!r}; leave it out, or mend it")
+        return speedup
+    return reference_ms / runtime_ms if 0 < reference_ms < math.inf and 0 < runtime_ms < math.inf else None
 
 
 def hardware_of(results: EvalResults) -> str:

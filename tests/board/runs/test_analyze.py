@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import math
 import subprocess
 import sys
 
@@ -261,6 +262,16 @@ def test_a_file_that_holds_no_results_is_said_to(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_run_of_which_no_kernel_was_judged_is_said_to_be_one(tmp_path):
+    run = run_folder(tmp_path / "run")
+    (run / "eval_results.json").write_text("{}")
+    done = kbl("analyze", run)
+    assert (1, "error: run: no kernel of it was judged; evaluate it first\n") == (
+        done.returncode,
+        done.stderr,
+    )
+
+
 def test_results_of_a_run_that_are_nested_too_deeply_are_an_error(tmp_path):
     results = run_folder(tmp_path / "run") / "eval_results.json"
     results.write_text("[" * 200_000)
@@ -274,6 +285,7 @@ def test_results_of_a_run_that_are_nested_too_deeply_are_an_error(tmp_path):
     [
         *({"metadata": [1]}, {"speedup": "fast"}, {"speedup_ci95": [1.0]}, {"speedup_ci95": ["a", "b"]}),
         *({"speedup_ci95": [0, 0]}, {"speedup_ci95": [2, 1]}),
+        *({"speedup": -1.0}, {"speedup": 0}, {"speedup": math.nan}, {"speedup": math.inf}),
     ],
 )
 def test_a_broken_figure_of_a_run_is_named_with_its_file(tmp_path, field):
