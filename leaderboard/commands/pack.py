@@ -44,17 +44,21 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
 
     Exit status: 0 written and valid, 1 written with mistakes to mend, 2 nothing written.
     """
-    from leaderboard.runs.pack import PackError, find_kernels, generation_metadata, nameless
+    from leaderboard.runs.pack import PackError, find_kernels, generation_metadata, nameless, unlike
 
+    named = {"model": model, "backend": backend, "precision": precision}
     try:
         kernels = find_kernels(folders, sample or ())
         left_out = nameless(folders)
         recorded = generation_metadata(folders)
+        unsure = unlike(folders, [name for name, value in named.items() if value])
     except (PackError, OSError) as error:
         say(f"error: {words_for(error)}", err=True)
         raise typer.Exit(2) from error
     for path in left_out:
         say(f"warning: {path} is left out: its name is no kernel's", err=True)
+    for what in unsure:
+        say(f"warning: {what}", err=True)
     generation = {"model": model, "scaffold": scaffold, "cost_usd": cost_usd}
     given = {
         "display_name": display_name or _ask_display_name(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,15 @@ from leaderboard.generate.run import read_config
 _NAMED_BY_KEY = re.compile(r"(level_\d+_problem_\d+_sample_\d+)(?:_kernel)?\.py")
 _NAMED_BY_LEVEL = re.compile(r"level_?([1-4])")
 _NAMED_BY_PROBLEM = re.compile(r"([1-9]\d{0,2})(?:_.*)?\.py")
+
+_RECORDED = {
+    "model_name": "model",
+    "temperature": "temperature",
+    "num_samples": "samples",
+    "backend": "backend",
+    "precision": "precision",
+}
+"""What runs record that goes into the metadata, by the name it has there."""
 
 
 class PackError(Exception):
@@ -91,13 +100,13 @@ def pack(kernels: Mapping[KernelKey, str], metadata: Mapping[str, Any], name: st
 def generation_metadata(paths: Iterable[Path]) -> dict[str, Any]:
     """Gather what the runs' own records say: backend, precision, model, temperature, samples, cost.
 
-    The cost is left out unless the price of every answer is known.
+    The cost is left out unless the price of every answer is known, and so is what runs say differently.
     """
     recorded = [path for path in paths if _has_config(path)]
-    configs = [read_config(path / "generation_config.yaml") for path in recorded]
     totals = [Journal(path).totals() for path in recorded]
     priced = bool(totals) and all(total.replies and total.priced == total.replies for total in totals)
-    merged = {name: value for config in configs for name, value in config.items()}
+    said = {name: list(_said(recorded, name).values()) for name in _RECORDED}
+    merged = {name: values[0] for name, values in said.items() if values and _are_alike(values)}
     generation = {
         "model": merged.get("model_name"),
         "temperature": merged.get("temperature"),
@@ -111,6 +120,24 @@ def generation_metadata(paths: Iterable[Path]) -> dict[str, Any]:
         "generation": generation,
     }
     return {name: value for name, value in metadata.items() if value}
+
+
+def unlike(paths: Iterable[Path], given: Collection[str] = ()) -> list[str]:
+    """Say which fields runs recorded differently, but for those that are given besides.
+
+    Raises PackError where it is the precision: that decides the board.
+    """
+    recorded = [path for path in paths if _has_config(path)]
+    found = []
+    for name, field in _RECORDED.items():
+        values = _said(recorded, name)
+        if field in given or _are_alike(list(values.values())):
+            continue
+        listed = ", ".join(f"{value!r} in {path}" for path, value in values.items())
+        if field == "precision":
+            raise PackError(f"precision is {listed}; pack runs of one precision, or say which it is")
+        found.append(f"{field} is left out, since it is {listed}")
+    return found
 
 
 def unpack(submission: Submission, root: Path, run_name: str) -> list[Path]:
@@ -132,6 +159,16 @@ def unpack(submission: Submission, root: Path, run_name: str) -> list[Path]:
 def write(path: Path, packed: Packed) -> None:
     """Write the submission file in one step."""
     store.write_atomically(path, packed.text)
+
+
+def _said(runs: Iterable[Path], name: str) -> dict[Path, Any]:
+    """What each run recorded under a name, of those that recorded anything."""
+    configs = {run: read_config(run / "generation_config.yaml") for run in runs}
+    return {run: config[name] for run, config in configs.items() if config.get(name) not in (None, "")}
+
+
+def _are_alike(values: Sequence[Any]) -> bool:
+    return all(value == values[0] for value in values)
 
 
 def _has_config(path: Path) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaderboard.commands.pack import write_submission
-from leaderboard.runs.pack import find_kernels, generation_metadata
+from leaderboard.runs.pack import find_kernels, generation_metadata, unlike
 from leaderboard.seed_scripts.runner import run_script
+from leaderboard.texts.say import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,8 @@ def run(options: Options) -> int:
     """Pack the runs; exit status 1 where the submission has mistakes to mend."""
     named = (options.level1_run, options.level2_run, options.level3_run, options.level4_run)
     runs = [Path(options.runs_dir) / name for name in dict.fromkeys(named) if name]
+    for what in unlike(runs):
+        say(f"warning: {what}", err=True)
     metadata = {
         **generation_metadata(runs),
         "display_name": options.display_name,

@@ -140,6 +140,29 @@ def test_what_the_run_recorded_of_the_model_goes_along(tmp_path):
     )
 
 
+def test_what_runs_recorded_differently_is_said_of_none_of_them(tmp_path):
+    facts = {"num_samples": 1, "backend": "triton", "precision": "fp32"}
+    runs = [run_folder(tmp_path / name, KernelKey(1, at)) for at, name in enumerate("ab", 1)]
+    for run, model in zip(runs, ("m-1", "m-2"), strict=True):
+        write_config(run.config_path, {**facts, "model_name": model})
+    folders = [run.path for run in runs]
+    done = kbl("pack", tmp_path / "x.json", *folders, "--display-name", "X")
+    said = f"warning: model is left out, since it is 'm-1' in {folders[0]}, 'm-2' in {folders[1]}\n"
+    assert (0, True) == (done.returncode, said in done.stderr), done.stderr
+    metadata = json.loads((tmp_path / "x.json").read_text())["metadata"]
+    assert ("triton", {"samples": 1}) == (metadata["backend"], metadata["generation"])
+    named = kbl("pack", tmp_path / "x.json", *folders, "--display-name", "X", "--model", "m-1 and m-2")
+    assert "left out" not in named.stderr
+    write_config(runs[1].config_path, {**facts, "precision": "bf16"})
+    done = kbl("pack", tmp_path / "y.json", *folders, "--display-name", "X")
+    said = f"error: precision is 'fp32' in {folders[0]}, 'bf16' in {folders[1]}; pack runs of one precision"
+    assert (2, True, False) == (
+        done.returncode,
+        done.stderr.startswith(said),
+        (tmp_path / "y.json").exists(),
+    )
+
+
 def test_what_is_given_counts_more_than_what_the_run_recorded(tmp_path):
     run = run_folder(tmp_path / "a", KernelKey(1, 1))
     write_config(run.config_path, {"backend": "triton", "precision": "fp32"})
