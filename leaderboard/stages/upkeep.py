@@ -149,8 +149,10 @@ def strike(data: Path, submissions: Path, entry: str, key: str, *, why: str, tod
         for other in known:
             if (other.entry, other.key, other.kernel_sha256) == (entry, key, new.kernel_sha256):
                 raise UpkeepError(f"{entry} {key} is struck already, since {other.day}")
+        notice = Notice(date=day, entry=entry, what=f"Struck: {key}", why=said)
+        if notice not in notices:  # it is there where a strike was cut off here
+            write_notices(data, [*notices, notice])
         struck.write_strikes(data, [*known, new])
-        write_notices(data, [*notices, Notice(date=day, entry=entry, what=f"Struck: {key}", why=said)])
 
 
 def _reason(text: str, of: str) -> str:

@@ -1,7 +1,10 @@
 """What a board needs from time to time, on the files of a checkout."""
 
 import json
+import resource
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -97,6 +100,32 @@ def test_a_strike_that_cannot_be_told_in_public_is_none(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"notices\.json"):
         upkeep.strike(tmp_path, SUBMISSIONS, "founders-triton", STRUCK, why="x", today=date(2026, 11, 24))
     assert () == read_strikes(tmp_path)
+
+
+def test_a_strike_that_a_full_disk_cuts_off_is_told_first_and_once(tmp_path: Path) -> None:
+    def strike() -> None:
+        upkeep.strike(tmp_path, SUBMISSIONS, "founders-triton", STRUCK, why="x", today=date(2026, 11, 24))
+
+    old = {"date": "2026-01-01", "entry": "other", "what": "Withdrawn", "why": "y" * 4000}
+    (tmp_path / "notices.json").write_text(json.dumps([old]))
+    with room_for(4000), pytest.raises(OSError, match="File too large"):
+        strike()
+    assert () == read_strikes(tmp_path)
+    strike()
+    (tmp_path / "struck.json").unlink()  # as where it was killed in between
+    strike()
+    assert 2 == len(json.loads((tmp_path / "notices.json").read_text()))
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Let no file be written that is larger, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_an_entry_of_another_precision_is_never_due() -> None:
