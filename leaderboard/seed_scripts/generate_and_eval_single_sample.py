@@ -82,7 +82,13 @@ def run(options: Options) -> int:
         return drawn or 1
     say(f"kernel: {path}")
     return run_and_check.run(
-        _same(run_and_check.Options, options, ref_origin="kernelbench", kernel_src_path=str(path))
+        _same(
+            run_and_check.Options,
+            options,
+            ref_origin="kernelbench",
+            kernel_src_path=str(path),
+            precision=generate_samples.precision_of(options.backend, options.precision),
+        )
     )
 
 

@@ -294,6 +294,20 @@ def test_one_sample_is_drawn_and_judged_by_one_command(tmp_path, repository):
 
 
 @pytest.mark.timeout(300)
+def test_a_sample_is_judged_in_the_precision_that_it_was_asked_for(tmp_path, repository):
+    telling = "class ModelNew(__import__('torch').nn.Module):\n    def forward(self, x):\n        raise TypeError(x.dtype)\n"
+    with serving(CannedModel(lambda *_: telling)) as url:
+        done = script(
+            *(repository, tmp_path, "generate_and_eval_single_sample", "dataset_src=local", "level=1"),
+            *("problem_id=19", f"base_url={url}", "model_name=canned", "prompt_option=zero_shot"),
+            *("check_kernel=False", "log_prompt=True", "device=cpu", "backend=tilelang"),
+        )
+    [prompt] = tmp_path.rglob("*_prompt.txt")
+    assert (1, True) == (done.returncode, "float16" in prompt.read_text()), done.stderr
+    assert "TypeError: torch.float16" in done.stdout, done.stdout
+
+
+@pytest.mark.timeout(300)
 def test_builds_go_ahead_with_so_many_workers_into_the_folder_that_is_named(tmp_path, repository):
     folder = tmp_path / "runs/compiled"
     folder.mkdir(parents=True)
