@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cache
 
 from kernel_evaluator.engines import epoch
 from kernel_evaluator.labels.sources import Backend, recognise
@@ -83,6 +84,7 @@ def seconds_by_kind(results: Iterable[ResultFile], submissions: Mapping[str, Sub
     return {kind: sum(times) / len(times) for kind, times in found.items() if len(times) >= LEAST_ROWS}
 
 
+@cache
 def kind_of(source: str) -> str:
     """Name what a kernel is written in, as far as that tells how long it takes."""
     if "torch.compile" in source:
