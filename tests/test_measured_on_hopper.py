@@ -580,6 +580,14 @@ def test_two_cheats_of_one_page_gain_nowhere():
         assert max(each["most"] or 0.0 for each in said.values()) < 1
 
 
+def test_reading_ahead_gains_on_a_cpu():
+    found = json.loads((RESULTS / "ahead-CPU.json").read_text("utf-8"))["rows"]
+    lows = [row["speedup_ci95"][0] for row in found if row["status"] == "correct"]
+    assert (len(found), sum(low > 1.05 for low in lows)) == (63, 13)
+    assert sum(row["status"] == "correct" and row["speedup"] > 2 for row in found) == 3
+    assert sum(row["status"] == "quarantined" for row in found) == 7
+
+
 def test_a_copy_costs_a_fifth_less_than_before():
     alone = rows("eager-alone").values()
     assert round(statistics.mean(row["gpu_seconds"] for row in alone), 2) == 1.42
