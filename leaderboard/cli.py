@@ -72,14 +72,16 @@ def run() -> None:
 
     A full disk, a missing extra and a signal end with a line, not with a traceback.
     """
-    signal.signal(signal.SIGTERM, _terminate)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # of what a terminal's encoding lacks
     try:
+        signal.signal(signal.SIGTERM, _terminate)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # of what a terminal's encoding lacks
         status = _status()
         if sys.stdout is not None:  # as where it was closed before the start
             sys.stdout.flush()
+    except KeyboardInterrupt:  # while the options of all verbs are still read, or what was said is written
+        status = 128 + (_signals or [signal.SIGINT])[0]
     except MissingExtraError as error:
         status = _cannot(str(error))
     except OSError as error:
@@ -89,6 +91,8 @@ def run() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         where = error.filename or "standard output, or what lies in TMPDIR,"
         status = _cannot(f"{where} cannot be written: {error.strerror}")
+    for number in (signal.SIGINT, signal.SIGTERM):  # which Python would answer with a traceback while it ends
+        signal.signal(number, signal.SIG_DFL)
     sys.exit(status)
 
 
@@ -98,8 +102,6 @@ _signals: list[int] = []
 def _status() -> int:
     try:
         app(prog_name="kbl")
-    except KeyboardInterrupt:  # while the options of all verbs are still read
-        return 128 + (_signals or [signal.SIGINT])[0]
     except SystemExit as ended:
         if ended.code == _INTERRUPTED and _signals:
             return 128 + _signals[0]

@@ -48,9 +48,15 @@ def test_ctrl_c_while_a_command_loads_is_no_traceback(after_s: float) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_options_are_read_is_no_traceback(number: signal.Signals) -> None:
-    reading = f"cli.app = lambda **_: os.kill(os.getpid(), {int(number)}) or time.sleep(60)"
-    program = f"import os, time; from leaderboard import cli; {reading}; cli.run()"
+@pytest.mark.parametrize(
+    "when", ["cli.app = {signal}", "cli.app = lambda **_: setattr(sys.stdout, 'flush', {signal})"]
+)
+def test_a_signal_while_options_are_read_or_output_is_written_is_no_traceback(
+    when: str, number: signal.Signals
+) -> None:
+    once = "vars(sys.stdout).pop('flush', None)"
+    come = f"lambda **_: ({once}, os.kill(os.getpid(), {int(number)}), time.sleep(60))"
+    program = f"import os, sys, time; from leaderboard import cli; {when.format(signal=come)}; cli.run()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert (128 + number, "") == (done.returncode, done.stderr)
