@@ -242,11 +242,15 @@ def test_published_intervals_hold_what_another_host_gave_by_the_same_evaluator()
     }
 
 
+def copies_of_the_red_team(gpu):
+    """Rows of the copies among its honest kernels, all layers on."""
+    cases = json.loads((RESULTS / f"redteam-{gpu}.json").read_text("utf-8"))["cases"]
+    return [case["row"] for case in cases if case["id"].startswith("copy-") and not case.get("off")]
+
+
 def on_a_third_host():
     """Intervals and speedups of what was judged on the H100 of a later day, by entry."""
-    cases = json.loads((RESULTS / "redteam-H100.json").read_text("utf-8"))["cases"]
-    copies = [case["row"] for case in cases if case["id"].startswith("copy-") and not case.get("off")]
-    later = [row for row in copies if row["finished_at"] > "2026-11-28"]
+    later = [row for row in copies_of_the_red_team("H100") if row["finished_at"] > "2026-11-28"]
     return {
         "pytorch-eager": {row["key"]: row for row in later},
         **{entry: correct(f"again-{entry}") for entry in ("founders-triton", "torch-compile")},
@@ -310,8 +314,7 @@ def test_four_gpus_of_a_host_judge_775_kernels_in_23_minutes():
 
 
 def test_copies_on_four_gpus_of_a_host_cost_a_seventh_more_and_agree_with_one_alone():
-    cases = json.loads((RESULTS / "redteam-H200.json").read_text("utf-8"))["cases"]
-    copies = [case["row"] for case in cases if case["id"].startswith("copy-") and not case.get("off")]
+    copies = copies_of_the_red_team("H200")
     alone = {row["key"]: row for row in copies}
     four = recorded_rows("results/H200/pytorch-eager.json")
     off = [

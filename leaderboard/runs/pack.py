@@ -105,7 +105,7 @@ def generation_metadata(paths: Iterable[Path]) -> dict[str, Any]:
     recorded = [path for path in paths if _has_config(path)]
     totals = [Journal(path).totals() for path in recorded]
     priced = bool(totals) and all(total.replies and total.priced == total.replies for total in totals)
-    said = {name: list(_said(recorded, name).values()) for name in _RECORDED}
+    said = {name: list(values.values()) for name, values in _said(recorded).items()}
     merged = {name: values[0] for name, values in said.items() if values and _are_alike(values)}
     generation = {
         "model": merged.get("model_name"),
@@ -127,10 +127,9 @@ def unlike(paths: Iterable[Path], given: Collection[str] = ()) -> list[str]:
 
     Raises PackError where it is the precision: that decides the board.
     """
-    recorded = [path for path in paths if _has_config(path)]
     found = []
-    for name, field in _RECORDED.items():
-        values = _said(recorded, name)
+    for name, values in _said(path for path in paths if _has_config(path)).items():
+        field = _RECORDED[name]
         if field in given or _are_alike(list(values.values())):
             continue
         listed = ", ".join(f"{value!r} in {path}" for path, value in values.items())
@@ -161,10 +160,13 @@ def write(path: Path, packed: Packed) -> None:
     store.write_atomically(path, packed.text)
 
 
-def _said(runs: Iterable[Path], name: str) -> dict[Path, Any]:
-    """What each run recorded under a name, of those that recorded anything."""
+def _said(runs: Iterable[Path]) -> dict[str, dict[Path, Any]]:
+    """What each run recorded, by name, of those that recorded anything under it."""
     configs = {run: read_config(run / "generation_config.yaml") for run in runs}
-    return {run: config[name] for run, config in configs.items() if config.get(name) not in (None, "")}
+    return {
+        name: {run: config[name] for run, config in configs.items() if config.get(name) not in (None, "")}
+        for name in _RECORDED
+    }
 
 
 def _are_alike(values: Sequence[Any]) -> bool:

@@ -12,6 +12,7 @@ from kernel_evaluator.records.rows import ResultFile, Status
 
 from leaderboard.files import store, submission
 from leaderboard.stages.boards import load_boards
+from leaderboard.stages.standings import Standing
 
 OLD_KERNEL, NEW_KERNEL = "# speedup 2.0\nclass ModelNew: ...\n", "# speedup 3.0\nclass ModelNew: ...\n"
 ANOTHER_KERNEL = "# speedup 4.0\nclass ModelNew: ...\n"
@@ -50,6 +51,19 @@ def revision(number: int, raw: bytes) -> ResultFile:
     )
 
 
+def record(data: Path, result: ResultFile) -> None:
+    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), store.dump_result(result))
+
+
+def shown_where(data: Path, merged: bytes) -> Standing:
+    """The entry's standing where this file is merged."""
+    folder = data.parent / "submissions"
+    (folder / f"{ENTRY}.json").write_bytes(merged)
+    [board] = load_boards(data, folder)
+    [standing] = board.standings
+    return standing
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A result of a version with NEW_KERNEL that came after two of one with OLD_KERNEL."""
@@ -57,8 +71,7 @@ def data(tmp_path: Path) -> Path:
     for number in (1, 2):
         path = store.history_path(data, GPU.gpu, ENTRY, number)
         store.write_atomically(path, store.dump_result(revision(number, entry(OLD_KERNEL))))
-    newest = store.dump_result(revision(3, entry(NEW_KERNEL)))
-    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), newest)
+    record(data, revision(3, entry(NEW_KERNEL)))
     (tmp_path / "submissions").mkdir()
     return data
 
@@ -75,10 +88,7 @@ def data(tmp_path: Path) -> Path:
 def test_the_board_shows_the_revision_about_what_is_merged(
     data: Path, merged: bytes, shown: int, rank: int | None, why: str
 ) -> None:
-    folder = data.parent / "submissions"
-    (folder / f"{ENTRY}.json").write_bytes(merged)
-    [board] = load_boards(data, folder)
-    [standing] = board.standings
+    standing = shown_where(data, merged)
     assert (standing.result.revision, standing.rank, standing.unranked_because) == (shown, rank, why)
 
 
@@ -89,12 +99,8 @@ def test_a_row_without_a_verdict_does_not_take_the_place_of_an_earlier_verdict(d
         status=Status.INFRA_ERROR,
         **dict.fromkeys(("speedup", "speedup_ci95", "runtime_ms", "reference_ms")),
     )
-    text = store.dump_result(dataclasses.replace(newest, rows=(lost,)))
-    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), text)
-    folder = data.parent / "submissions"
-    (folder / f"{ENTRY}.json").write_bytes(entry(OLD_KERNEL, "Alice's, retitled again"))
-    [board] = load_boards(data, folder)
-    [standing] = board.standings
+    record(data, dataclasses.replace(newest, rows=(lost,)))
+    standing = shown_where(data, entry(OLD_KERNEL, "Alice's, retitled again"))
     assert (standing.result.revision, standing.rank) == (2, 1)
 
 
@@ -117,24 +123,16 @@ def test_no_title_and_no_kernel_left_out_brings_back_a_verdict_that_was_overturn
     later["kernels"] |= more
     newest = revision(3, json.dumps(later).encode())
     judged = judged_again(newest).rows + newest.rows[1:]
-    text = store.dump_result(dataclasses.replace(newest, rows=judged))
-    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), text)
-    folder = data.parent / "submissions"
-    (folder / f"{ENTRY}.json").write_bytes(entry(OLD_KERNEL))
-    [board] = load_boards(data, folder)
-    [standing] = board.standings
+    record(data, dataclasses.replace(newest, rows=judged))
+    standing = shown_where(data, entry(OLD_KERNEL))
     assert (standing.overall.correct, standing.result.revision) == (0, 3)
 
 
 def test_a_version_that_was_not_merged_and_judged_nothing_anew_is_not_shown(data: Path) -> None:
     later = json.loads(entry(OLD_KERNEL))
     later["kernels"]["level_1_problem_20_sample_0"] = ANOTHER_KERNEL
-    text = store.dump_result(revision(3, json.dumps(later).encode()))
-    store.write_atomically(store.recorded_path(data, GPU.gpu, ENTRY), text)
-    folder = data.parent / "submissions"
-    (folder / f"{ENTRY}.json").write_bytes(entry(OLD_KERNEL))
-    [board] = load_boards(data, folder)
-    [standing] = board.standings
+    record(data, revision(3, json.dumps(later).encode()))
+    standing = shown_where(data, entry(OLD_KERNEL))
     assert (standing.overall.correct, standing.result.revision) == (1, 2)
 
 

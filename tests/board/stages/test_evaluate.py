@@ -266,37 +266,32 @@ def evaluation_of(folder, problems, gpu=GPU.gpu):
     )
 
 
-class FailingOddly(FakeEngine):
-    """What the kernel of the first problem fails with, UTF-8 cannot hold."""
+class Failing(FakeEngine):
+    """The kernel of the first problem fails."""
+
+    def __init__(self, status, failure):
+        super().__init__(GPU)
+        self.status, self.failure = status, failure
 
     def run(self, jobs, settings):
-        failure = Failure(name="RuntimeError", message="half \ud800 of a pair", log="\udfff")
         for job, verdict in zip(jobs, super().run(jobs, settings), strict=True):
-            row = dataclasses.replace(unmeasured_row(job, Status.COMPILE_ERROR), failure=failure)
+            row = dataclasses.replace(unmeasured_row(job, self.status), failure=self.failure)
             yield dataclasses.replace(verdict, row=row) if job.key.problem_id == 1 else verdict
 
 
 def test_a_kernel_whose_words_utf8_cannot_hold_costs_no_other_its_row(tmp_path):
     evaluation = evaluation_of(tmp_path, problems=3)
-    outcome = evaluate(evaluation, FailingOddly(GPU), lambda row: None)
+    failure = Failure(name="RuntimeError", message="half \ud800 of a pair", log="\udfff")
+    outcome = evaluate(evaluation, Failing(Status.COMPILE_ERROR, failure), lambda row: None)
     odd, *others = store.read_result(outcome.path).rows
     assert ("half ? of a pair", "?") == (odd.failure.message, odd.failure.log)
     assert [True, True] == [row.is_correct for row in others]
 
 
-class FailingAtLength(FakeEngine):
-    """The error of the first problem's kernel has a long name, and much to say."""
-
-    def run(self, jobs, settings):
-        failure = Failure(name="X" * 700, message="m" * 30_000, log=f"begin{'l' * 200_000}end")
-        for job, verdict in zip(jobs, super().run(jobs, settings), strict=True):
-            row = dataclasses.replace(unmeasured_row(job, Status.RUNTIME_ERROR), failure=failure)
-            yield dataclasses.replace(verdict, row=row) if job.key.problem_id == 1 else verdict
-
-
 def test_what_a_kernel_says_at_length_is_cut_and_keeps_no_row_from_being_recorded(tmp_path):
     evaluation = evaluation_of(tmp_path, problems=3)
-    outcome = evaluate(evaluation, FailingAtLength(GPU), lambda row: None)
+    failure = Failure(name="X" * 700, message="m" * 30_000, log=f"begin{'l' * 200_000}end")
+    outcome = evaluate(evaluation, Failing(Status.RUNTIME_ERROR, failure), lambda row: None)
     long, *others = read_work_file(outcome.path).rows
     assert (long.failure.name[:9], long.failure.name[-1]) == ("XXXXXXXXX", "…")
     assert long.failure.log.endswith("lend")
