@@ -234,6 +234,12 @@ def until(page: Any, expression: str) -> None:
     raise AssertionError(f"never came true: {expression}")
 
 
+def follow(link: Any) -> None:
+    """Click on a link and wait until the page it leads to has come whole; a click alone waits for the first bytes."""
+    with link.page.expect_navigation():
+        link.click()
+
+
 def held(page: Any, address: str) -> Callable[[], None]:
     """Hold back the answers to what the page asks for there; gives what lets them go, once one was asked for."""
     asked: list[Any] = []

@@ -116,7 +116,7 @@ def test_on_which_gpu_and_precision(page: Any, site: str) -> None:
 
 
 def test_which_problems_nobody_solved(page: Any, site: str) -> None:
-    front(page, site).get_by_role("link", name="58 are unsolved").click()
+    sitehouse.follow(front(page, site).get_by_role("link", name="58 are unsolved"))
     page.wait_for_selector("#found:has-text('58 of')")
     assert page.locator("#table tbody tr:not([hidden])").count() == 58
     assert page.locator(".atlas .cells a.hit").count() == 58
@@ -166,7 +166,7 @@ def test_an_entrys_page_counts_what_ranks(folder: Path) -> None:
 @pytest.mark.parametrize("words", ["L2/76", "2_76", "gemm add relu"])
 def test_the_fastest_kernel_of_a_problem_its_code_and_a_diff(page: Any, site: str, words: str) -> None:
     front(page, site).fill("#search", words)
-    page.get_by_role("link", name="2/76 Gemm Add ReLU").click()
+    sitehouse.follow(page.get_by_role("link", name="2/76 Gemm Add ReLU"))
     page.wait_for_selector("#shown pre.code")
     assert "Founders, Triton" in page.locator("#a option:checked").inner_text()
     assert "@triton.jit" in page.inner_text("#shown pre.code")
@@ -199,12 +199,12 @@ def test_which_language_wins_convolutions(page: Any, site: str) -> None:
 
 
 def test_what_the_best_cost(page: Any, site: str) -> None:
-    front(page, site).locator(".answer a").first.click()
+    sitehouse.follow(front(page, site).locator(".answer a").first)
     assert "cost not stated" in page.inner_text(".lead")
 
 
 def test_the_trend_stands_on_true_dates(page: Any, site: str) -> None:
-    front(page, site).get_by_role("link", name="Records", exact=True).click()
+    sitehouse.follow(front(page, site).get_by_role("link", name="Records", exact=True))
     page.wait_for_selector("svg.chart text", state="attached")
     labels = page.locator("svg.chart text").all_text_contents()
     assert any(re.fullmatch(r"11-2\d( \d\d:00)?", text) for text in labels)
@@ -212,14 +212,14 @@ def test_the_trend_stands_on_true_dates(page: Any, site: str) -> None:
 
 
 def test_how_near_to_light(page: Any, site: str) -> None:
-    front(page, site).locator(".answer a").first.click()
+    sitehouse.follow(front(page, site).locator(".answer a").first)
     page.wait_for_selector("svg.roofline a")
     assert page.locator("svg.roofline a").count() > 100
     assert "Light speed, median" in page.inner_text(".figures")
 
 
 def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
-    front(page, site).get_by_role("link", name=re.compile("cheats were tried, none won")).click()
+    sitehouse.follow(front(page, site).get_by_role("link", name=re.compile("cheats were tried, none won")))
     page.wait_for_selector(".cheats tbody tr")
     assert page.inner_text("#cheats").endswith("on the H100")
     devices = page.locator(".rates tbody tr").all_inner_texts()
@@ -227,24 +227,23 @@ def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
     assert page.locator(".cheats tbody tr").count() >= 201
     unseen = page.locator(".cheats tbody tr").filter(has_text="e102").inner_text()
     assert "accepted, not ranked" in unseen
-    page.get_by_role("link", name="Submit", exact=True).click()
+    sitehouse.follow(page.get_by_role("link", name="Submit", exact=True))
     assert "pull request" in page.inner_text("main")
 
 
 def test_by_which_evaluator_a_board_was_judged(page: Any, site: str) -> None:
     assert "All rows are by evaluator a4176e1f." in front(page, site).inner_text(".lead")
-    page.get_by_role("link", name=re.compile("^H200")).click()
-    page.wait_for_url("**/boards/H200.html")
+    sitehouse.follow(page.get_by_role("link", name=re.compile("^H200")))
     said = "Rows are by evaluator a4176e1f, except for rows of torch.compile max-autotune."
     assert said in page.inner_text(".lead")
-    page.locator(".lead").get_by_role("link", name="torch.compile max-autotune").click()
+    sitehouse.follow(page.locator(".lead").get_by_role("link", name="torch.compile max-autotune"))
     judged = recorded_rows(sitehouse.ROOT / "data/results/H200/torch-compile-max-autotune.json")
     present = sum(row["evaluator_sha256"].startswith("a4176e1f") for row in judged)
     assert f"a4176e1f (the present one) {present}" in page.inner_text("main")
 
 
 def test_how_to_cite(page: Any, site: str) -> None:
-    front(page, site).get_by_role("link", name="Cite", exact=True).click()
+    sitehouse.follow(front(page, site).get_by_role("link", name="Cite", exact=True))
     page.wait_for_selector("#cite pre")  # a script opens what an address names
     rows = chain.from_iterable(map(recorded_rows, (sitehouse.ROOT / "data/results" / BOARD).glob("*.json")))
     day = max(row["finished_at"] for row in rows)[:10]
@@ -280,7 +279,7 @@ def test_what_a_comparison_counts_adds_up_to_what_the_board_calls_correct(
 def test_pairs_of_the_best_have_pages_and_pictures_that_say_what_compare_says(page: Any, site: str) -> None:
     page.goto(f"{site}compare.html")
     page.wait_for_selector("#pairs tbody tr")
-    page.get_by_role("link", name=f"Founders, Triton against Founders' CUDA on {BOARD}").click()
+    sitehouse.follow(page.get_by_role("link", name=f"Founders, Triton against Founders' CUDA on {BOARD}"))
     said = page.inner_text(".answer")
     assert re.search(r"71 ranked problems.+ 29, .+ 7; on 35 their intervals meet", said, re.DOTALL)
     shown = page.locator("meta[property='og:image']").get_attribute("content")
@@ -399,7 +398,7 @@ def test_what_does_not_rank_is_held_against_the_best_of_pytorch_too(
 
 def test_links_of_a_board_lead_to_problems_with_its_figures(page: Any, site: str) -> None:
     page.goto(f"{site}boards/H200.html")
-    page.get_by_role("link", name="56 are unsolved").click()
+    sitehouse.follow(page.get_by_role("link", name="56 are unsolved"))
     page.wait_for_selector("#found:has-text('56 of')")
     assert "H200" in page.inner_text(".lead")
 

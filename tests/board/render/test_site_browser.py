@@ -201,7 +201,7 @@ def test_chosen_entries_are_drawn_and_lead_to_their_comparison(page: Any, site: 
     boxes.nth(4).check()
     sitehouse.until(page, "document.querySelectorAll('#curve .lines path').length === 2")
     chosen = names(page)
-    page.get_by_role("link", name="Compare the first two").click()
+    sitehouse.follow(page.get_by_role("link", name="Compare the first two"))
     page.wait_for_selector("#pairs")
     assert chosen[1] in page.inner_text("#result")
     assert chosen[4] in page.inner_text("#result")
@@ -436,7 +436,7 @@ def test_a_failed_kernel_shows_its_log(page: Any, site: str) -> None:
 
 def test_an_entry_page_leads_to_the_sample_it_lists(page: Any, site: str) -> None:
     page.goto(f"{site}entries/H200/torch-eager.html")
-    page.locator("#table a", has_text="1/1 #1").click()
+    sitehouse.follow(page.locator("#table a", has_text="1/1 #1"))
     page.wait_for_selector("#shown pre.code:has-text('# the second sample')")
     assert "sample 1" in page.locator("#a option:checked").inner_text()
 
@@ -639,7 +639,7 @@ def test_without_javascript_every_page_still_reads(browser: Any, site: str) -> N
     assert opened.locator("#curve path").count() >= 5
     opened.goto(f"{site}problems/1_1.html")
     assert "class Model(" in opened.inner_text("main")
-    opened.locator("section.static a").first.click()
+    sitehouse.follow(opened.locator("section.static a").first)
     assert opened.url.startswith(f"{site}kernels/1_1/")
     opened.goto(f"{site}entries/H200/hostile.html")
     assert opened.locator("#table tbody tr").count() == len(entry_data("H200", "hostile")["rows"])
