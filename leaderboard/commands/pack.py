@@ -112,15 +112,16 @@ def unpack_command(
 ) -> None:
     """Write a submission's kernels into run folders, one a level: RUNS/NAME_level1 and so on.
 
-    Exit status: 0 written, 2 the submission cannot be read, or the name is none.
+    A folder that holds other kernels is left as it is. Exit status: 0 written, 2 nothing written: the
+    submission cannot be read, the name is none, or other kernels are there.
     """
     from leaderboard.files.submission import InvalidSubmissionError, load
-    from leaderboard.runs.pack import unpack
+    from leaderboard.runs.pack import PackError, unpack
 
     try:
         loaded = load(submission)
         written = unpack(loaded, runs, run_name or loaded.entry)
-    except (InvalidSubmissionError, ValueError, OSError) as error:
+    except (InvalidSubmissionError, PackError, ValueError, OSError) as error:
         say(f"error: {words_for(error)}", err=True)
         raise typer.Exit(2) from error
     for folder in written:

@@ -142,17 +142,23 @@ def unlike(paths: Iterable[Path], given: Collection[str] = ()) -> list[str]:
 def unpack(submission: Submission, root: Path, run_name: str) -> list[Path]:
     """Write one run folder a level, `<run_name>_level1` and so on, as KernelBench's own scripts expect.
 
-    Raises ValueError where the name would lead out of `root`.
+    Raises ValueError where the name would lead out of `root`, PackError where such a folder holds a kernel
+    that is not the submission's: it may be the only copy, and results beside it are of it.
     """
     plain_run_name(run_name)
-    folders = []
-    for level in sorted({key.level for key in submission.kernels}):
-        run = RunFolder(path=root / f"{run_name}_level{level}")
-        for key, source in submission.kernels.items():
-            if key.level == level:
-                run.write_kernel(key, source)
-        folders.append(run.path)
-    return folders
+    levels = sorted({key.level for key in submission.kernels})
+    runs = {level: RunFolder(path=root / f"{run_name}_level{level}") for level in levels}
+    for run in runs.values():
+        for key in run.kernel_keys():
+            path = run.kernel_path(key)
+            if path.read_bytes() != submission.kernels.get(key, "").encode():
+                raise PackError(
+                    f"{path}: holds another kernel than the submission, and nothing is written; "
+                    "give the runs another name, or remove the folder"
+                )
+    for key, source in submission.kernels.items():
+        runs[key.level].write_kernel(key, source)
+    return [run.path for run in runs.values()]
 
 
 def write(path: Path, packed: Packed) -> None:

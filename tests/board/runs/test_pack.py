@@ -223,6 +223,22 @@ def test_unpacking_needs_no_command(tmp_path):
     assert [tmp_path / "runs" / "r_level2"] == unpack(load(tmp_path / "e.json"), tmp_path / "runs", "r")
 
 
+@pytest.mark.parametrize("theirs", [KernelKey(2, 9), KernelKey(2, 8)])
+def test_other_kernels_in_a_run_are_neither_written_over_nor_mixed_with(tmp_path, theirs):
+    entry, runs = tmp_path / "e.json", tmp_path / "runs"
+    kernels = {KernelKey(1, 1): KERNEL, KernelKey(2, 9): KERNEL}
+    entry.write_text(pack(kernels, {"display_name": "E"}, "e.json").text)
+    run_folder(runs / "e_level2", KernelKey(2, 9))
+    assert 0 == kbl("unpack", entry, "--runs", runs).returncode, "what is the same may be there"
+    (runs / "e_level1/level_1_problem_1_sample_0_kernel.py").unlink()
+    other = RunFolder(path=runs / "e_level2").kernel_path(theirs)
+    other.write_text("# mine\n")
+    done = kbl("unpack", entry, "--runs", runs)
+    assert (2, "# mine\n") == (done.returncode, other.read_text())
+    assert f"error: {other}: holds another kernel than the submission" in done.stderr
+    assert not list((runs / "e_level1").iterdir())
+
+
 @pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "..", "a\\b"])
 def test_unpacked_runs_stay_in_the_folder_of_the_runs(tmp_path, name):
     entry = tmp_path / "mine.json"
