@@ -18,7 +18,7 @@ from leaderboard.texts.say import say
 if TYPE_CHECKING:
     from leaderboard.runs.analyze import Question
     from leaderboard.runs.compare import Comparison, Pair
-    from leaderboard.runs.reading import Measured, Times
+    from leaderboard.runs.reading import Measured
 
 
 class Format(StrEnum):
@@ -80,7 +80,8 @@ def analyze_command(
         problem_set = ProblemSet(problems or PROBLEM_SET)
         measured = read_measured(source)
         times = {name: read_times(text, problem_set) for name, text in _named(against or []).items()}
-        _require_alike(measured, times)
+        for name, each in times.items():
+            each.require_alike(f"--against {name}", measured.name, measured)
         question = Question(
             references={name: each.ms for name, each in times.items()},
             thresholds=sorted(threshold) if threshold else DEFAULT_THRESHOLDS,
@@ -124,26 +125,6 @@ def compare_command(
     else:
         lines = [_pair_row(pair) for pair in comparison.pairs[: top or None]]
     say(_shown(lines, output, facts), nl=output is not Format.CSV)
-
-
-def _require_alike(measured: Measured, references: Mapping[str, Times]) -> None:
-    """Raise ValueError where times are of another GPU, precision or of other sizes than the run."""
-    for name, times in references.items():
-        if times.precision != measured.precision:
-            raise ValueError(
-                f"--against {name}: times in {times.precision}, but {measured.name} was measured in "
-                f"{measured.precision}"
-            )
-        if times.hardware and measured.hardware and times.hardware != measured.hardware:
-            raise ValueError(
-                f"--against {name}: times of {times.hardware}, but {measured.name} was measured on "
-                f"{measured.hardware}; kbl baseline measures there"
-            )
-        if times.sizes and times.sizes != measured.sizes:
-            raise ValueError(
-                f"--against {name}: times at {times.sizes} sizes, but {measured.name} ran at "
-                f"{measured.sizes} sizes"
-            )
 
 
 def _require_answers(measured: Measured, question: Question) -> None:

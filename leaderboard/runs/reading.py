@@ -6,7 +6,7 @@ Reads files. Scores are the business of `analyze` and `compare`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ from kernel_evaluator.baselines import MODES, BaselineFile
 from kernel_evaluator.machine.figures import gpu_model
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import Row, Sizes
+from kernel_evaluator.records.rows import Row
 from kernel_evaluator.scores import Interval, published_interval
 from kernel_evaluator.upstream.files import (
     EvalResults,
@@ -45,15 +45,21 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Conditions:
+    """Under what was measured, as far as it is said."""
+
+    hardware: str = ""
+    """The GPU's model, or CPU; empty where nothing says."""
+    sizes: str = ""
+    precision: str = "fp32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Conditions):
     """Every kernel of one run or entry."""
 
     name: str
-    hardware: str
-    """The GPU's model, or CPU; empty where nothing says."""
-    sizes: Sizes
     samples: Mapping[KernelKey, Sample]
-    precision: str = "fp32"
 
     @property
     def levels(self) -> list[int]:
@@ -62,13 +68,24 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Times:
-    """Milliseconds by problem; on which hardware, at which sizes and in which precision, if it is said."""
+class Times(Conditions):
+    """Milliseconds by problem."""
 
     ms: Mapping[ProblemKey, float]
-    hardware: str = ""
-    sizes: str = ""
-    precision: str = "fp32"
+
+    def require_alike(self, told: str, run: str, measured: Conditions) -> None:
+        """Raise ValueError where these times are of another GPU, precision or of other sizes than the run."""
+        if self.precision != measured.precision:
+            raise ValueError(
+                f"{told}: times in {self.precision}, but {run} was measured in {measured.precision}"
+            )
+        if self.hardware and measured.hardware and self.hardware != measured.hardware:
+            raise ValueError(
+                f"{told}: times of {self.hardware}, but {run} was measured on {measured.hardware}; "
+                "kbl baseline measures there"
+            )
+        if self.sizes and measured.sizes and self.sizes != measured.sizes:
+            raise ValueError(f"{told}: times at {self.sizes} sizes, but {run} ran at {measured.sizes} sizes")
 
 
 def read_measured(path: Path) -> Measured:
@@ -107,11 +124,22 @@ def read_times(text: str, problem_set: ProblemSet) -> Times:
         return _from_baseline(path, data, mode or MODES[0])
     if not isinstance(data, dict) or not any(str(name).startswith("level") for name in data):
         raise StoreError(f"{path}: not a timing file: no key like level1")
+    try:
+        return _from_timing_file(data, problem_set)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StoreError(f"{path}: not a timing file: {error!r}") from error
+
+
+def _from_timing_file(data: Mapping[str, Any], problem_set: ProblemSet) -> Times:
     found: dict[ProblemKey, float] = {}
+    devices: list[tuple[Any, Any]] = []
     for level in (1, 2, 3, 4):
         names = {i: problem_set.load(level, i).name for i in problem_set.ids(level)}
         found |= {(level, i): mean for i, mean in baseline_means(data, level, names).items()}
-    return Times(ms=found)
+        timed = filter(None, data.get(f"level{level}", {}).values())
+        devices += [(stats.get("hardware"), stats.get("device")) for stats in timed]
+    hardware = _hardware(devices)
+    return Times(ms=found, hardware=hardware, sizes=_sizes_on(hardware) if hardware else "")
 
 
 def _from_baseline(path: Path, data: Mapping[str, Any], mode: str) -> Times:
@@ -144,22 +172,27 @@ def _from_run(run: RunFolder) -> Measured:
     try:
         results = read_eval_results(run.eval_results_path)
         samples = [_from_item(level, problem, item) for problem, items in results.items() for item in items]
-        hardware = hardware_of(results)
+        conditions = conditions_of(results)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{run.eval_results_path}: not a results file: {error!r}") from error
     return Measured(
         name=run.name,
-        hardware=hardware,
-        sizes="reduced" if hardware == "CPU" else "full",
         samples={sample.key: sample for sample in samples},
-        precision=_precision_of(results),
+        hardware=conditions.hardware,
+        sizes=conditions.sizes,
+        precision=conditions.precision,
     )
 
 
-def _precision_of(results: EvalResults) -> str:
-    """Name the precision, which our own files say beside each kernel; KernelBench's do not."""
-    said = (item.get("precision") for item in chain.from_iterable(results.values()))
-    return str(next(filter(None, said), "fp32"))
+def conditions_of(results: EvalResults) -> Conditions:
+    """Say under what an `eval_results.json` was measured.
+
+    Our own files name the precision beside each kernel; KernelBench's do not.
+    """
+    items = list(chain.from_iterable(results.values()))
+    hardware = _hardware(map(_device, items))
+    precision = str(next(filter(None, (item.get("precision") for item in items)), "fp32"))
+    return Conditions(hardware=hardware, sizes=_sizes_on(hardware), precision=precision)
 
 
 def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
@@ -195,18 +228,22 @@ def _speedup(measured: Any, reference_ms: float, runtime_ms: float) -> float | N
     return reference_ms / runtime_ms if 0 < reference_ms < math.inf and 0 < runtime_ms < math.inf else None
 
 
-def hardware_of(results: EvalResults) -> str:
-    """Name what an `eval_results.json` was measured on: the GPU's model, or CPU; empty where nothing says."""
-    device, place = next(filter(any, _devices(results)), ("", ""))
-    return "CPU" if place == "cpu" else gpu_model(device)
+def _device(item: Mapping[str, Any]) -> tuple[Any, Any]:
+    metadata = item.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise ValueError(f"metadata must be an object, got {metadata!r}")
+    return metadata.get("hardware"), metadata.get("device")
 
 
-def _devices(results: EvalResults) -> Iterator[tuple[str, str]]:
-    for item in chain.from_iterable(results.values()):
-        metadata = item.get("metadata") or {}
-        if not isinstance(metadata, Mapping):
-            raise ValueError(f"metadata must be an object, got {metadata!r}")
-        yield str(metadata.get("hardware") or ""), str(metadata.get("device") or "")
+def _hardware(devices: Iterable[tuple[Any, Any]]) -> str:
+    """Name the GPU's model, or CPU, by the first device that has a name or a place; empty where none has."""
+    device, place = next(filter(any, devices), ("", ""))
+    return "CPU" if place == "cpu" else gpu_model(str(device or ""))
+
+
+def _sizes_on(hardware: str) -> str:
+    """Files of KernelBench's name no sizes: what runs on a CPU runs at reduced ones."""
+    return "reduced" if hardware == "CPU" else "full"
 
 
 def _run_level(run: RunFolder) -> int:

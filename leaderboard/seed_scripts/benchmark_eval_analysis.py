@@ -23,7 +23,7 @@ from kernel_evaluator.upstream.files import (
 )
 
 from leaderboard.files.store import StoreError, read_strictly
-from leaderboard.runs.reading import hardware_of, read_times
+from leaderboard.runs.reading import Conditions, conditions_of, read_times
 from leaderboard.seed_scripts.runner import run_script
 from leaderboard.texts.say import say
 
@@ -57,8 +57,8 @@ def run(options: Options) -> int:
     _require_level(options.level, folder)
     with _told_of(folder.eval_results_path):
         results = read_eval_results(folder.eval_results_path)
-        judged_on, measured = hardware_of(results), _measured(results)
-    baseline = measured if options.baseline == MEASURED else _from_file(options)
+        conditions, measured = conditions_of(results), _measured(results)
+    baseline = measured if options.baseline == MEASURED else _from_file(options, conditions)
     with _told_of(folder.eval_results_path):
         analysis = RunAnalysis(
             run_name=options.run_name,
@@ -73,7 +73,7 @@ def run(options: Options) -> int:
         with _told_of(folder.pass_at_k_path):
             averages = {name: float(value) for name, value in found["averages"].items()}
             analysis["pass_at_k"] = {"metadata": found["metadata"], "averages": averages}
-    say(_table(analysis, len(baseline), judged_on))
+    say(_table(analysis, len(baseline), conditions.hardware))
     if options.output_file:
         write_text(Path(options.output_file), json.dumps(analysis, indent=2) + "\n")
         say(f"written to {options.output_file}")
@@ -111,14 +111,15 @@ def _is_first(item: Mapping[str, Any]) -> bool:
     return int(item.get("sample_id", 0)) == 0
 
 
-def _from_file(options: Options) -> dict[int, float]:
+def _from_file(options: Options, measured: Conditions) -> dict[int, float]:
     name = options.baseline.removesuffix(".json")
     path = Path(options.baseline_file or f"results/timing/{options.hardware}/{name}.json")
     mode = name if name in MODES else ""
     if not path.is_file():
         raise StoreError(f"{path}: no such timing file; give baseline_file=…, or baseline={MEASURED}")
-    times = read_times(f"{path}:{mode}" if mode else str(path), ProblemSet(PROBLEM_SET)).ms
-    found = {problem: ms for (level, problem), ms in times.items() if level == options.level}
+    times = read_times(f"{path}:{mode}" if mode else str(path), ProblemSet(PROBLEM_SET))
+    times.require_alike(str(path), options.run_name, measured)
+    found = {problem: ms for (level, problem), ms in times.ms.items() if level == options.level}
     if not found:
         raise StoreError(f"{path}: has no time of level {options.level}")
     return found

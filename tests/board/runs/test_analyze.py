@@ -222,6 +222,26 @@ def test_times_of_another_gpu_at_other_sizes_or_in_another_precision_are_refused
     assert says in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("stats", "says"),
+    [
+        ({"mean": 6.0, "hardware": "NVIDIA H100 80GB HBM3", "device": "cuda:0"}, "times of H100, but mine"),
+        (
+            {"mean": 6.0, "hardware": "AMD EPYC", "device": "cpu"},
+            "times of CPU, but mine was measured on H200",
+        ),
+        ([6.0], "times.json: not a timing file"),
+    ],
+)
+def test_a_timing_file_is_of_the_device_that_it_names(tmp_path, stats, says):
+    timings = {"level1": {"19_ReLU.py": None, "1_Square_matrix_multiplication_.py": stats}}
+    (tmp_path / "times.json").write_text(json.dumps(timings))
+    done = kbl(
+        "analyze", result_file(tmp_path / "mine.json"), "--against", f"eager={tmp_path / 'times.json'}"
+    )
+    assert (1, True) == (done.returncode, says in done.stderr), done.stderr
+
+
 def test_figures_come_as_a_table_as_csv_and_as_a_picture(tmp_path):
     source = result_file(tmp_path / "mine.json")
     assert "level 1: convolution" in kbl("analyze", source).stdout

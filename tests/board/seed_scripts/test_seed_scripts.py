@@ -11,6 +11,7 @@ from canned_model import CannedModel, serving
 from compiling import TINY
 
 from leaderboard.generate.extract import code_blocks
+from leaderboard.seed_scripts import benchmark_eval_analysis
 from leaderboard.seed_scripts.options import OptionError, read_options
 
 
@@ -188,6 +189,17 @@ def test_a_results_file_that_cannot_be_read_is_named(tmp_path, repository, resul
 def test_a_file_of_pass_at_k_that_cannot_be_read_is_named(tmp_path, repository, content, why):
     code, said = analysed(repository, tmp_path, 1, JUDGED, content)
     assert (2, True) == (code, said.startswith(f"error: runs/one/pass_at_k_results.json: {why}"))
+
+
+def test_a_run_is_held_against_no_times_of_another_gpu(tmp_path, repository, monkeypatch, capsys):
+    item = {**JUDGED["19"][0], "metadata": {"hardware": "NVIDIA H200", "device": "cuda:0"}}
+    analysed(repository, tmp_path, 1, {"19": [item]})
+    monkeypatch.chdir(tmp_path)
+    baseline = repository / "baselines/H100.json"
+    options = ["run_name=one", "level=1", "hardware=H100", "baseline=eager", f"baseline_file={baseline}"]
+    assert 2 == benchmark_eval_analysis.main(options)
+    said = f"error: {baseline}: times of H100, but one was measured on H200; kbl baseline measures there\n"
+    assert ("", said) == capsys.readouterr()[:]
 
 
 def test_one_kernel_is_checked_against_a_reference_of_one_s_own(tmp_path, repository):
