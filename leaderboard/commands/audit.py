@@ -29,6 +29,7 @@ _TWINS_S = {"cpu": 3.0, "cuda": 1.5}
 """Seconds for a problem, after which distributions beyond the first few are left out."""
 
 _Device = Annotated[Device, typer.Option(help="What to run on.")]
+_Problems = Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")]
 
 
 def register(app: typer.Typer) -> None:
@@ -43,6 +44,7 @@ def audit_command(
     result: _Result,
     *,
     submission: _Entry = None,
+    problems: _Problems = None,
     keys: Annotated[str, typer.Option(help="These kernels, separated by commas.")] = "",
     top: Annotated[int, typer.Option(help="Else all in quarantine and so many of the fastest.", min=0)] = 10,
     engine: Annotated[str, typer.Option(help="Where kernels run: local or ray.")] = "local",
@@ -67,7 +69,8 @@ def audit_command(
         entry, settings, place = _judged_by(recorded, submission, device, engine)
         chosen = [KernelKey.parse(key) for key in keys.split(",")] if keys else choose(recorded, top)
         _require_rows(recorded, chosen)
-        jobs = jobs_for(chosen, entry.kernels, load_problems(_problem_set(), chosen, recorded.sizes))
+        known = load_problems(_problem_set(problems), chosen, recorded.sizes)
+        jobs = jobs_for(chosen, entry.kernels, known)
         if out is not None and out.is_dir():
             raise ValueError(f"--out must be a file, {out} is a folder")
         findings: list[Finding] = []
@@ -88,6 +91,7 @@ def replay_command(
     key: Annotated[str, typer.Argument(help="The kernel: level_1_problem_19_sample_0.")],
     *,
     submission: _Entry = None,
+    problems: _Problems = None,
     device: _Device = Device.AUTO,
 ) -> None:
     """Show the log and the evidence behind a row, and run its counter-example once more.
@@ -103,6 +107,7 @@ def replay_command(
     from leaderboard.files.store import StoreError, read_result
     from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.runs.audit import jobs_for
+    from leaderboard.stages.agreement import other_work
     from leaderboard.stages.evaluate import EvaluationError, load_problems
     from leaderboard.texts.inert import log_text
 
@@ -127,8 +132,10 @@ def replay_command(
         raise typer.Exit(1)
     try:
         entry, settings, _ = _judged_by(recorded, submission, device)
-        problems = load_problems(_problem_set(), [wanted], recorded.sizes)
-        job = jobs_for([wanted], entry.kernels, problems)[0]
+        known = load_problems(_problem_set(problems), [wanted], recorded.sizes)
+        [job] = jobs_for([wanted], entry.kernels, known)
+        if other := other_work(row, job.kernel_sha256, job.problem.sha256):
+            raise ValueError(f"{other}; name what was with --submission and --problems")
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
         raise _failed(ValueError(f"the counter-example was not run: {words_for(error)}")) from error
     try:
@@ -301,7 +308,10 @@ def _source(device: str) -> dict[str, str]:
 def _judged_by(
     result: ResultFile, submission: Path | None, device: Device, engine: str = "local"
 ) -> tuple[Submission, Settings, Place]:
-    """Give what the result's kernels are judged again by; raise where this is not such a place."""
+    """Give what the result's kernels are judged again by; raise where this is not such a place.
+
+    What a CPU judged is judged on one, whatever else is here.
+    """
     from kernel_evaluator.problems.jobs import Settings
 
     from leaderboard.files.submission import load
@@ -310,7 +320,8 @@ def _judged_by(
     entry = load(submission or Path("submissions") / f"{result.entry}.json")
     if entry.entry != result.entry:
         raise ValueError(f"--submission must be {result.entry!r}, whose result this is, got {entry.entry!r}")
-    chosen = chosen_device(device.value, engine)
+    auto = "cpu" if result.gpu == "CPU" else "auto"
+    chosen = chosen_device(auto if device is Device.AUTO else device.value, engine)
     place = open_place(engine, chosen, gpus=None)
     if place.gpu != result.gpu:
         raise ValueError(
@@ -332,10 +343,11 @@ def _require_rows(result: ResultFile, keys: Iterable[Any]) -> None:
         raise ValueError(f"the result has no row for {min(missing)}")
 
 
-def _problem_set() -> Any:
+def _problem_set(root: Path | None = None) -> Any:
     from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.places import PROBLEM_SET
 
-    return ProblemSet()
+    return ProblemSet(root or PROBLEM_SET)
 
 
 def _write(out: Path | None, findings: Sequence[Finding]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -182,7 +183,7 @@ def _evaluate_one(path: Path, request: Request) -> bool:
     except (submission.InvalidSubmissionError, EvaluationError, StoreError, OSError) as error:
         say(f"error: {words_for(error, path)}", err=True)
         return False
-    return _report(outcome, path)
+    return _report(outcome, path, request)
 
 
 def _run(evaluation: Evaluation, request: Request) -> Outcome:
@@ -192,7 +193,7 @@ def _run(evaluation: Evaluation, request: Request) -> Outcome:
         return evaluate(evaluation, request.place.engine, request.reporter.show)
 
 
-def _report(outcome: Outcome, submission: Path) -> bool:
+def _report(outcome: Outcome, submission: Path, request: Request) -> bool:
     for message in outcome.plan.missing_problems:
         say(f"warning: {message}", err=True)
     counts = Counter(row.status for row in outcome.result.rows)
@@ -202,22 +203,27 @@ def _report(outcome: Outcome, submission: Path) -> bool:
         f"{outcome.plan.good} still good; in all {said}"
     )
     say(f"written to {outcome.path}")
-    _tell_what_next(outcome, submission)
+    own_problems = _own_problems(request)
+    _tell_what_next(outcome, submission, request)
     if waiting := outcome.waiting:
         say(f"error: {len(waiting)} kernels have no verdict ({waiting[0]}, …): run it again", err=True)
-    elif outcome.result.profile == "ranked":
-        apart = "" if submission.parent == Path("submissions") else f" --submission {submission}"
-        say(f"next: kbl record {outcome.path}{apart}")
+    elif outcome.result.profile == "ranked" and not own_problems:
+        apart = [] if submission.parent == Path("submissions") else ["--submission", submission]
+        say(f"next: {_command('record', outcome.path, *apart)}")
     return not waiting and not outcome.plan.missing_problems
 
 
-def _tell_what_next(outcome: Outcome, submission: Path) -> None:
+def _tell_what_next(outcome: Outcome, submission: Path, request: Request) -> None:
     """Name the commands that show why a kernel failed, and that judge once more what is in quarantine."""
     from kernel_evaluator.records.rows import Status
 
+    from leaderboard.stages.evaluate import WORK_ROOT
+
+    own_problems = _own_problems(request)
+
     failed = [row.key for row in outcome.result.rows if row.failure and row.status is not Status.INFRA_ERROR]
     if failed:
-        say(f"why: kbl replay {outcome.path} {failed[0]} --submission {submission}")
+        say(f"why: {_command('replay', outcome.path, failed[0], '--submission', submission, *own_problems)}")
     odd = sorted(
         {
             (row.key.level, row.key.problem_id)
@@ -227,8 +233,24 @@ def _tell_what_next(outcome: Outcome, submission: Path) -> None:
     )
     if odd:
         only = ",".join(f"{level}/{problem}" for level, problem in odd)
+        where = ["--device", "cpu"] if request.settings.device == "cpu" else []
+        work = ["--work", request.work_root] if request.work_root != WORK_ROOT else []
         say("in quarantine, for a person to look at; once more:")
-        say(f"    kbl evaluate {submission} --again --only {only}")
+        again = _command("evaluate", submission, "--again", "--only", only, *where, *own_problems, *work)
+        say(f"    {again}")
+
+
+def _own_problems(request: Request) -> list[Path | str]:
+    """The option that names the problems, where they are not the board's: whose rows no board takes."""
+    from kernel_evaluator.records.places import PROBLEM_SET
+
+    root = request.problem_set.root
+    return [] if root == PROBLEM_SET else ["--problems", root]
+
+
+def _command(*words: object) -> str:
+    """Write a command as a shell takes it, whatever its files are called."""
+    return shlex.join(["kbl", *map(str, words)])
 
 
 def parse_indices(text: str) -> list[int] | None:

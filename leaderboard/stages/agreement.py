@@ -11,13 +11,18 @@ EQUIVALENT = 0.15
 
 def difference(before: Row, after: Row) -> str:
     """Say in what way two rows of one kernel disagree; empty where they do not."""
-    if before.kernel_sha256 != after.kernel_sha256:
-        return "the submission's source is not the one that was judged"
-    if before.problem_sha256 != after.problem_sha256:
-        return "the problem is not the one that was judged"
+    if other := other_work(before, after.kernel_sha256, after.problem_sha256):
+        return other
     if before.is_correct != after.is_correct:
         return f"was {before.status}, is {after.status}"
     return _other_speed(before, after) if before.is_correct else ""
+
+
+def other_work(row: Row, kernel_sha256: str, problem_sha256: str) -> str:
+    """Say whether these are not the kernel and the problem that a row is of; empty where they are."""
+    if row.kernel_sha256 != kernel_sha256:
+        return "the submission's source is not the one that was judged"
+    return "" if row.problem_sha256 == problem_sha256 else "the problem is not the one that was judged"
 
 
 def _other_speed(before: Row, after: Row) -> str:

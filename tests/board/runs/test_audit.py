@@ -173,6 +173,19 @@ def test_a_replay_of_a_kernel_that_is_right_after_all_ends_with_1(recorded):
     assert (1, True) == (shown.exit_code, "again at index 3: expected" in shown.output), shown.output
 
 
+def test_no_counter_example_is_run_on_another_kernel_or_another_problem(recorded, tmp_path):
+    own = tmp_path / "own problems/level1/19_Own.py"
+    own.parent.mkdir(parents=True)
+    own.write_text(PROBLEM.source.replace("relu", "tanh"))
+    other = run("replay", recorded, str(KEYS[1]), "--problems", str(own.parents[1]))
+    _, entry = recorded
+    entry.write_text(entry.read_text().replace("import torch", "import torch  # mended"))
+    mended = run("replay", recorded, str(KEYS[1]))
+    for shown, what in ((other, "the problem"), (mended, "the submission's source")):
+        assert (2, False) == (shown.exit_code, "again at index" in shown.output)
+        assert f"was not run: {what} is not the one that was judged" in shown.stderr
+
+
 def test_a_row_without_a_counter_example_cannot_be_replayed(recorded):
     shown = run("replay", recorded, str(KEYS[0]))
     assert shown.exit_code == 1 and "no counter-example" in shown.output

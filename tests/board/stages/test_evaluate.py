@@ -80,6 +80,22 @@ def test_what_failed_and_what_is_in_quarantine_is_shown_with_the_command_that_lo
     assert "    kbl evaluate mine.json --again --only 1/2" in said
 
 
+def test_the_commands_that_are_named_hold_for_problems_of_one_s_own_and_for_odd_names(tmp_path):
+    own = tmp_path / "own problems"
+    (own / "level1").mkdir(parents=True)
+    (own / "level1/2_Own.py").write_text(ProblemSet().load(1, 2).source + "# mine\n")
+    odd = {"level_1_problem_2_sample_0": "# status quarantined\nclass ModelNew: ...\n"}
+    (tmp_path / "my files").mkdir()
+    write_submission(tmp_path / "my files", problems=0, **odd)
+    options = ("--problems", "own problems", "--work", "work")
+    said = kbl_evaluate(tmp_path, "my files/mine.json", *options).stdout.splitlines()
+    why = "why: kbl replay work/H200/mine.json level_1_problem_2_sample_0 --submission 'my files/mine.json'"
+    assert f"{why} --problems 'own problems'" in said
+    again = "    kbl evaluate 'my files/mine.json' --again --only 1/2 --problems 'own problems' --work work"
+    assert again in said
+    assert not [line for line in said if "kbl record" in line], "no board takes rows of other problems"
+
+
 def test_killed_at_any_moment_the_same_command_keeps_what_was_finished_and_does_the_rest(tmp_path):
     write_submission(tmp_path)
     path = tmp_path / "build/evaluations/H200/mine.json"
