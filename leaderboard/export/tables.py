@@ -50,8 +50,15 @@ def write(folder: Path, tables: Sequence[Table], card: Card) -> None:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise ValueError(f"a row of {table.name} does not fit its schema: {error}") from error
         path = folder / "data" / f"{table.name}.parquet"
-        pq.write_table(arrow, path.with_suffix(".part"), compression="zstd")
-        path.with_suffix(".part").rename(path)
+        part = path.with_suffix(".part")
+        try:
+            pq.write_table(arrow, part, compression="zstd")
+            part.rename(path)
+        except OSError as error:
+            error.filename = str(path)  # a full disk names no file
+            raise
+        finally:
+            part.unlink(missing_ok=True)
         lines = (json.dumps(dict(line), ensure_ascii=False) + "\n" for line in table.lines)
         write_text(folder / "data" / f"{table.name}.jsonl", "".join(lines))
     write_text(folder / "README.md", _card(tables, card))

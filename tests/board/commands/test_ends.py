@@ -110,6 +110,7 @@ def test_a_full_disk_is_one_line_where_standard_output_is_closed() -> None:
         (["site", "build", "--data", "none", "--submissions", "none", "--out", "new/site"], "new/site"),
         (["analyze", "work.json", "--plot", "new.svg"], "new.svg"),
         (["record", "work.json", "--submissions", ".", "--data", "new"], "new/results"),
+        (["export", "board", "--data", "none", "--submissions", "none", "--out", "new"], "new/data/kernels"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
