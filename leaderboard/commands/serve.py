@@ -61,7 +61,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
 ) -> None:
     """Judge kernels over HTTP. The API key is the variable KBL_API_KEY; docs are at /docs.
 
-    Exit status: 0 stopped, 2 the server cannot start.
+    Exit status: 130 or 143 stopped by Ctrl-C or SIGTERM, 2 the server cannot start.
     """
     from kernel_evaluator.machine.extras import require
     from kernel_evaluator.problems.jobs import Settings
