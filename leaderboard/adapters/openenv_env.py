@@ -3,7 +3,8 @@
     KBL_URL=http://localhost:8900 uvicorn leaderboard.adapters.openenv_env:app --port 8090
 
 `reset(level=1, problem_id=19)` gives the prompt; `step(reply=…)` judges the kernel in a reply, and gives its
-reward and what to mend. An episode is over when a kernel is correct or the turns are used up.
+reward and what to mend; no reward where the machinery failed. An episode is over when a kernel is correct or
+the turns are used up. It needs a session, as OpenEnv's clients have one: over `POST /step` nothing was reset.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class KernelEnvironment(Environment):  # type: ignore[misc]
         self._tasks = tasks or _tasks_of_the_environment()
         self._max_turns = max_turns
         self._state = State(episode_id="", step_count=0)
-        self._problem = (1, 1)
+        self._problem: tuple[int, int] | None = None
 
     def reset(
         self,
@@ -54,21 +55,23 @@ class KernelEnvironment(Environment):  # type: ignore[misc]
         problem_id: int = 1,
         **_: Any,
     ) -> KernelVerdict:
-        """Begin an episode on a problem."""
+        """Begin an episode on a problem; raise ValueError where there is none."""
+        problem = self._tasks.problem(level, problem_id)
         self._problem = (level, problem_id)
         self._state = State(episode_id=episode_id or str(uuid.uuid4()), step_count=0)
-        problem = next(p for p in self._tasks.problems() if (p.level, p.problem_id) == self._problem)
         return KernelVerdict(words=self._tasks.prompt(problem), reward=None, done=False)
 
     def step(self, action: KernelReply, timeout_s: float | None = None, **_: Any) -> KernelVerdict:
-        """Judge the kernel in a reply."""
+        """Judge the kernel in a reply; raise ValueError before a reset, which says on which problem."""
+        if self._problem is None:
+            raise ValueError("step needs a reset before it, in the same session: it names the problem")
         self._state.step_count += 1
         found = self._tasks.answer(action.reply, *self._problem)
         return KernelVerdict(
             words=found.words,
             status=found.reward.status if found.reward else "no kernel",
             figures=found.figures(),
-            reward=found.value,
+            reward=found.value if found.is_usable else None,
             done=found.is_done or self._state.step_count >= self._max_turns,
         )
 

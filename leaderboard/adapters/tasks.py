@@ -31,6 +31,11 @@ class Answered:
         return self.reward.value if self.reward else 0.0
 
     @property
+    def is_usable(self) -> bool:
+        """Whether the reward says something of the reply; not where the machinery failed."""
+        return self.reward is None or self.reward.is_usable
+
+    @property
     def is_done(self) -> bool:
         """Whether the kernel is correct, so that there is nothing to mend."""
         return self.reward is not None and self.reward.correct
@@ -44,7 +49,7 @@ class Answered:
             "fragile": float(found is not None and found.fragile),
             "cheat": float(found is not None and found.cheat),
             "speedup": found.speedup or 0.0 if found else 0.0,
-            "usable": float(found is None or found.is_usable),
+            "usable": float(self.is_usable),
         }
 
 
@@ -72,6 +77,15 @@ class Tasks:
             for problem_id in problem_set.ids(level):
                 if not self.problem_ids or problem_id in self.problem_ids:
                     yield problem_set.load(level, problem_id)
+
+    def problem(self, level: int, problem_id: int) -> Problem:
+        """Give one problem; raise ValueError where there is none of that name among these."""
+        found = [each for each in self.problems() if (each.level, each.problem_id) == (level, problem_id)]
+        if not found:
+            raise ValueError(
+                f"there is no problem {problem_id} in level {level}; kbl problems list names them"
+            )
+        return found[0]
 
     def prompt(self, problem: Problem) -> str:
         """Word a problem for a model."""

@@ -10,6 +10,7 @@ from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Status
 from own_server import serving
 
+from leaderboard.adapters.tasks import Tasks
 from leaderboard.checks.document import MAX_KERNEL_BYTES
 from leaderboard.client import JudgeClient
 from leaderboard.reward import Shaping, reward, reward_of
@@ -91,3 +92,9 @@ def test_the_function_asks_the_server(monkeypatch):
     with serving() as url, JudgeClient(url) as client:
         got = reward(source.ljust(MAX_KERNEL_BYTES, "#"), 1, 19, client=client)
     assert (True, 4.0, "correct") == (got.correct, got.speedup, got.status)
+
+
+def test_a_task_on_a_problem_that_there_is_not_is_refused_by_its_name():
+    assert "19_ReLU" == Tasks(levels=(1,)).problem(1, 19).name
+    with pytest.raises(ValueError, match="there is no problem 999 in level 1"):
+        Tasks(levels=(1,)).problem(1, 999)
