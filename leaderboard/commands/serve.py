@@ -77,6 +77,11 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     api_key = os.environ.get(KEY_VARIABLE, "")
     if not (api_key or keys) and host not in ("127.0.0.1", "localhost", "::1"):
         raise _failed(f"{KEY_VARIABLE} must be set to listen on {host}: whoever reaches it may run code")
+    if own_problems and keys and not api_key:
+        raise _failed(
+            f"--own-problems is for the key of {KEY_VARIABLE}, which is not set; write own_problems = true "
+            f"in {keys} for each key that may send problems"
+        )
     if not re.fullmatch(_KEY, api_key):
         raise _failed(
             f"{KEY_VARIABLE} must be of visible ASCII characters without spaces, or no client can send it; "

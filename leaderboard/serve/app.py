@@ -180,7 +180,8 @@ def _add_health(
 
 def _key_check(keyring: Keyring) -> Callable[..., Key]:
     def check(authorization: Annotated[str, Header()] = "", x_api_key: Annotated[str, Header()] = "") -> Key:
-        key = keyring.find(x_api_key or authorization.removeprefix("Bearer "))
+        scheme, _, token = authorization.partition(" ")  # schemes are read in any case
+        key = keyring.find(x_api_key or (token if scheme.lower() == "bearer" else authorization))
         if key is None:
             raise HTTPException(401, "send the API key as `Authorization: Bearer …` or `X-API-Key`")
         return key

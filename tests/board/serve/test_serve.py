@@ -449,6 +449,13 @@ def test_a_key_that_no_client_can_send_is_refused(key):
     assert (2, True) == (done.returncode, done.stderr.startswith(said)), done.stderr
 
 
+def test_an_option_that_would_give_no_key_anything_is_refused():
+    done = kbl_serve("--keys", "keys.toml", "--own-problems", "--host", "192.0.2.1", key="")
+    assert (2, True) == (done.returncode, "write own_problems = true in keys.toml" in done.stderr), (
+        done.stderr
+    )
+
+
 def test_a_port_that_is_taken_is_said_and_nothing_is_started():
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

@@ -203,6 +203,10 @@ def test_each_key_has_its_own_limits_and_sees_its_own_judgements(keys):
             assert 429 in codes and codes.count(202) in (1, 2, 3)  # by how many are judged already
         with httpx.Client(base_url=url, headers={"X-API-Key": "g-key"}) as guest:
             assert 404 == guest.get(f"/v1/judgements/{mine}").status_code
+        for scheme, code in (("Bearer", 200), ("bearer", 200), ("Basic", 401)):
+            asked = {"Authorization": f"{scheme} t-key"}
+            assert code == httpx.get(f"{url}/v1/judgements/{mine}", headers=asked).status_code
+        with httpx.Client(base_url=url, headers={"X-API-Key": "g-key"}) as guest:
             answers = [guest.post("/v1/judgements", json=body) for _ in range(5)]
             assert [202, 202, 202, 429, 429] == [answer.status_code for answer in answers]
             assert 0 < int(answers[-1].headers["retry-after"]) <= 60
