@@ -132,14 +132,18 @@ def read_times(text: str, problem_set: ProblemSet) -> Times:
 
 def _from_timing_file(data: Mapping[str, Any], problem_set: ProblemSet) -> Times:
     found: dict[ProblemKey, float] = {}
-    devices: list[tuple[Any, Any]] = []
+    timed: list[Mapping[str, Any]] = []
     for level in (1, 2, 3, 4):
         names = {i: problem_set.load(level, i).name for i in problem_set.ids(level)}
         found |= {(level, i): mean for i, mean in baseline_means(data, level, names).items()}
-        timed = filter(None, data.get(f"level{level}", {}).values())
-        devices += [(stats.get("hardware"), stats.get("device")) for stats in timed]
-    hardware = _hardware(devices)
-    return Times(ms=found, hardware=hardware, sizes=_sizes_on(hardware) if hardware else "")
+        timed += filter(None, data.get(f"level{level}", {}).values())
+    hardware = _hardware((stats.get("hardware"), stats.get("device")) for stats in timed)
+    return Times(
+        ms=found,
+        hardware=hardware,
+        sizes=_sizes_on(hardware) if hardware else "",
+        precision=_precision(timed),
+    )
 
 
 def _from_baseline(path: Path, data: Mapping[str, Any], mode: str) -> Times:
@@ -185,14 +189,15 @@ def _from_run(run: RunFolder) -> Measured:
 
 
 def conditions_of(results: EvalResults) -> Conditions:
-    """Say under what an `eval_results.json` was measured.
-
-    Our own files name the precision beside each kernel; KernelBench's do not.
-    """
+    """Say under what an `eval_results.json` was measured."""
     items = list(chain.from_iterable(results.values()))
     hardware = _hardware(map(_device, items))
-    precision = str(next(filter(None, (item.get("precision") for item in items)), "fp32"))
-    return Conditions(hardware=hardware, sizes=_sizes_on(hardware), precision=precision)
+    return Conditions(hardware=hardware, sizes=_sizes_on(hardware), precision=_precision(items))
+
+
+def _precision(items: Iterable[Mapping[str, Any]]) -> str:
+    """Name the precision, which our own files say beside each kernel and time; KernelBench's do not."""
+    return str(next(filter(None, (item.get("precision") for item in items)), "fp32"))
 
 
 def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:

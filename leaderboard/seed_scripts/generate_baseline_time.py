@@ -19,7 +19,8 @@ from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.upstream.files import machine_of, timing_stats, write_text
 
-from leaderboard.files.store import read_strictly
+from leaderboard.files.store import StoreError, read_strictly
+from leaderboard.runs.reading import read_times
 from leaderboard.seed_scripts.runner import run_script
 from leaderboard.stages.evaluate import chosen_device, open_place
 from leaderboard.texts.say import say
@@ -50,6 +51,9 @@ def main(arguments: Sequence[str]) -> int:
 def run(options: Options) -> int:
     """Time every problem and merge the times into the files; exit status 1 where some could not be timed."""
     device = chosen_device(options.device)
+    folder = Path(options.results_dir) / options.hardware_name
+    for name in (PLAIN, COMPILED):
+        require_precision(folder / f"{name}.json", options.precision)
     engine = open_place("local", device).engine
     settings = Settings(
         device=device, precision=options.precision, sizes="full" if device == "cuda" else "reduced", trials=1
@@ -62,12 +66,24 @@ def run(options: Options) -> int:
         key = verdict.row.key
         timing = verdict.row.runtime_ms if key.sample else verdict.row.reference_ms
         missing += timing is None
-        path = Path(options.results_dir) / options.hardware_name / f"{COMPILED if key.sample else PLAIN}.json"
-        stats = timing_stats(timing, machine_of(verdict.environment)) or None
-        merge(path, key.level, names[key.level, key.problem_id], stats)
+        path = folder / f"{COMPILED if key.sample else PLAIN}.json"
+        stats = timing_stats(timing, machine_of(verdict.environment))
+        told = {**stats, "precision": options.precision} if stats else None
+        merge(path, key.level, names[key.level, key.problem_id], told)
         said = f"{timing.mean:.4g} ms" if timing else verdict.row.status.value
         say(f"{path.stem} level {key.level} {names[key.level, key.problem_id]}: {said}")
     return 1 if missing else 0
+
+
+def require_precision(path: Path, precision: str) -> None:
+    """Raise StoreError where a timing file that is there already holds times in another precision."""
+    if not path.is_file():
+        return
+    there = read_times(str(path), ProblemSet(PROBLEM_SET))
+    if there.ms and there.precision != precision:
+        raise StoreError(
+            f"{path}: holds times in {there.precision}, not {precision}; name another results_dir=…"
+        )
 
 
 def merge(path: Path, level: int, name: str, value: dict[str, Any] | None) -> None:

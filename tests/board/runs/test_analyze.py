@@ -230,6 +230,7 @@ def test_times_of_another_gpu_at_other_sizes_or_in_another_precision_are_refused
             {"mean": 6.0, "hardware": "AMD EPYC", "device": "cpu"},
             "times of CPU, but mine was measured on H200",
         ),
+        ({"mean": 6.0, "precision": "bf16"}, "times in bf16, but mine was measured in fp32"),
         ([6.0], "times.json: not a timing file"),
     ],
 )

@@ -11,7 +11,7 @@ from canned_model import CannedModel, serving
 from compiling import TINY
 
 from leaderboard.generate.extract import code_blocks
-from leaderboard.seed_scripts import benchmark_eval_analysis
+from leaderboard.seed_scripts import benchmark_eval_analysis, generate_baseline_time
 from leaderboard.seed_scripts.options import OptionError, read_options
 
 
@@ -200,6 +200,16 @@ def test_a_run_is_held_against_no_times_of_another_gpu(tmp_path, repository, mon
     assert 2 == benchmark_eval_analysis.main(options)
     said = f"error: {baseline}: times of H100, but one was measured on H200; kbl baseline measures there\n"
     assert ("", said) == capsys.readouterr()[:]
+
+
+def test_a_timing_file_takes_no_times_in_another_precision(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "results/timing/box/baseline_time_torch.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(before := json.dumps({"level1": {"19_ReLU.py": {"mean": 1.0, "precision": "bf16"}}}))
+    assert 2 == generate_baseline_time.main(["hardware_name=box", "levels=[1]", "device=cpu"])
+    said = "error: results/timing/box/baseline_time_torch.json: holds times in bf16, not fp32"
+    assert (True, before) == (capsys.readouterr().err.startswith(said), path.read_text())
 
 
 def test_one_kernel_is_checked_against_a_reference_of_one_s_own(tmp_path, repository):
