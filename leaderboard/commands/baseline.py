@@ -52,6 +52,7 @@ def import_command(
     from kernel_evaluator.records.rows import Environment
 
     from leaderboard.files.store import StoreError, read_strictly, write_atomically
+    from leaderboard.runs.reading import read_times
 
     if eager is None and compiled is None:
         raise _failed("give --eager, --compiled or both")
@@ -61,7 +62,12 @@ def import_command(
     try:
         files = [None if path is None else read_strictly(path) for path in (eager, compiled)]
         device = device_of(*files)
-        problems, unknown = import_timings(files[0], files[1], ProblemSet())
+        problem_set = ProblemSet()
+        problems, unknown = import_timings(files[0], files[1], problem_set)
+        times = [read_times(str(path), problem_set) for path in (eager, compiled) if path is not None]
+        told = next((each for each in times if each.ms), times[0])
+        if len(precisions := {each.precision for each in times if each.ms}) > 1:
+            raise ValueError(f"their times are in {' and '.join(sorted(precisions))}; give files of one")
     except (OSError, StoreError) as error:
         raise _failed(words_for(error)) from error
     except KeyError as error:
@@ -70,16 +76,18 @@ def import_command(
         raise _failed(f"{given}: not timing files of KernelBench's: {error}") from error
     if unknown:
         raise _failed(f"the problem set lacks {len(unknown)} of the names, first {unknown[0]}")
-    model = gpu or gpu_model(device)
+    model = gpu or told.hardware or gpu_model(device)
     baseline = BaselineFile(
         gpu=model,
         source=source,
         measured_here=measured_here,
         environment=Environment(device=device, gpu=model),
         problems=problems,
+        sizes=told.sizes or "full",
+        precision=told.precision,
     )
     own = Path("baselines")
-    path = (out or (own if measured_here else own / "published" / "times")) / f"{model}.json"
+    path = (out or (own if measured_here else own / "published" / "times")) / f"{baseline.name}.json"
     write_atomically(path, dump_baseline(baseline))
     say(f"{path}: {len(problems)} problems on {device}")
 

@@ -95,6 +95,16 @@ def test_times_of_two_devices_do_not_mix(tmp_path):
     assert "must name one device, got ['NVIDIA H100 PCIe', 'NVIDIA H200']" in ended.stderr
 
 
+def test_times_keep_the_precision_and_the_sizes_at_which_they_were_taken(tmp_path):
+    half = {"level1": {"19_ReLU": stats(1.0, precision="bf16")}}
+    assert 0 == import_files(tmp_path, half).exit_code
+    assert "bf16" == read_baseline(tmp_path / "baselines" / "H200-bf16.json").precision
+    ended = import_files(tmp_path, half, {"level1": {"19_ReLU": stats(1.0)}})
+    assert (1, True) == (ended.exit_code, "their times are in bf16 and fp32" in ended.stderr), ended.stderr
+    import_files(tmp_path, {"level1": {"19_ReLU": stats(1.0, hardware="AMD EPYC", device="cpu")}})
+    assert "reduced" == read_baseline(tmp_path / "baselines" / "CPU.json").sizes
+
+
 def test_a_baseline_under_another_gpus_name_is_refused(tmp_path):
     path = tmp_path / "H200.json"
     path.write_text((SHIPPED / "H100.json").read_text())
