@@ -659,6 +659,69 @@ def test_no_page_is_wider_than_a_phone(browser: Any, site: str, name: str) -> No
     context.close()
 
 
+TOO_SMALL = """() => [...document.querySelectorAll('main :is(button, .what, input, select, .crumbs a, th > a)')]
+    .map((node) => [node, node.getBoundingClientRect()])
+    .filter(([node, box]) => box.width && !node.matches('.segments input') && Math.min(box.width, box.height) < 23.5)
+    .map(([node]) => node.outerHTML)"""
+
+
+def test_a_finger_sorts_a_board_and_reads_code_on_a_phone(browser: Any, site: str) -> None:
+    context = browser.new_context(viewport=PHONE, is_mobile=True, has_touch=True)
+    page = context.new_page()
+    board(page, site)
+    before = names(page)
+    page.get_by_role("button", name="Entry").tap()
+    assert names(page) == sorted(before, key=str.lower)
+    assert page.evaluate(TOO_SMALL) == []
+    page.goto(f"{site}problems/1_1.html")
+    page.wait_for_selector("#shown pre.code")
+    assert page.locator("#shown pre.code").bounding_box()["width"] > 300
+    assert page.evaluate(TOO_SMALL) == []
+    context.close()
+
+
+LINK_BELOW_HEAD = """(selector) => {
+    const links = [...document.querySelectorAll(`${selector} tbody tr:nth-child(n + 4) a`)];
+    const box = links[0].closest('.scroll');
+    const scrolled = box.scrollHeight > box.clientHeight + 1 ? box : document.scrollingElement;
+    const top = box === scrolled ? box.getBoundingClientRect().top : 0;
+    links[1].focus({ preventScroll: true });
+    scrolled.scrollTop += links[0].getBoundingClientRect().top - top - 2;
+}"""
+IS_SEEN = """() => { const box = document.activeElement.getBoundingClientRect();
+    return document.activeElement.contains(document.elementFromPoint(box.left + box.width / 2, box.top + 4)); }"""
+
+
+@pytest.mark.parametrize(
+    ("name", "selector"), [("problems/index.html", "#table"), ("matrix/H200.html", "#matrix")]
+)
+def test_what_gets_the_focus_is_not_below_the_head_of_its_table(
+    page: Any, site: str, name: str, selector: str
+) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.set_viewport_size({"width": 1440, "height": 360})
+    page.goto(site + name, wait_until="networkidle")
+    page.evaluate(LINK_BELOW_HEAD, selector)
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate(IS_SEEN)
+
+
+def test_forced_colours_keep_apart_what_colour_alone_tells(browser: Any, site: str) -> None:
+    context = browser.new_context(forced_colors="active")
+    page = context.new_page()
+    background = "(nodes) => nodes.map((node) => getComputedStyle(node).backgroundColor)"
+    board(page, site)
+    chosen, other = (
+        set(page.eval_on_selector_all(f"#levels input{which} + span", background))
+        for which in (":checked", ":not(:checked)")
+    )
+    assert not chosen & other
+    page.goto(f"{site}problems/index.html")
+    tones = page.eval_on_selector_all(".keyline .cell:not(.open)", background)
+    assert len(set(tones)) == len(tones) > 3
+    context.close()
+
+
 def test_the_page_for_a_file_fits_the_narrowest_phone(browser: Any, site: str) -> None:
     context = browser.new_context(viewport={"width": 320, "height": 640})
     opened = context.new_page()
