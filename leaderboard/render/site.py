@@ -104,6 +104,17 @@ class BoardView:
         return found
 
     @property
+    def sent(self) -> int:
+        """How many entries it has: baselines are what there is to beat."""
+        return len(self.entries) - len(self.baselines)
+
+    @property
+    def size(self) -> str:
+        """How many entries it has, and baselines beside them, in words."""
+        beside = f" and {numbers.counted(len(self.baselines), 'baseline')}" if self.baselines else ""
+        return numbers.counted(self.sent, "entry", "entries") + beside
+
+    @property
     def is_large(self) -> bool:
         """Whether it has more entries than the site can keep all of."""
         return len(self.entries) > KEPT

@@ -108,7 +108,7 @@ function draw() {
   table.tBodies[0].replaceChildren(...found.slice(0, shown).map((entry) => row(entry, levels)));
   const heads = [...table.tHead.rows[0].cells];
   announce(heads, heads.find((cell) => cell.dataset.sort === sort.column), sort.direction);
-  byId("found").textContent = `${format.count(found.length)} of ${format.count(entries.length)} entries`;
+  byId("found").textContent = `${format.count(found.length)} of ${format.count(entries.length)} rows`;
   offerMore(found.length - shown);
   if (!found.length) byId("more").textContent = "No entry fits. Change the search or reset.";
 }
@@ -251,7 +251,7 @@ function decorate() {
   shown = Math.max(shown, rows.length);
   offerMore(entries.length - shown);
   announce([...byId("standings").tHead.rows[0].cells], byId("standings").querySelector("[data-sort=rank]"), "up");
-  byId("found").textContent = `${format.count(entries.length)} of ${format.count(entries.length)} entries`;
+  byId("found").textContent = `${format.count(entries.length)} of ${format.count(entries.length)} rows`;
 }
 
 async function start() {

@@ -57,7 +57,7 @@ function show() {
     row.hidden = Boolean(level) && row.dataset.level !== level;
     shown += !row.hidden;
   }
-  byId("found").textContent = `${shown} problems × ${table.tHead.rows[0].cells.length - 1} entries`;
+  byId("found").textContent = `${shown} problems × ${table.tHead.rows[0].cells.length - 1} columns`;
   state.write({ level, add: added.join(",") });
 }
 

@@ -166,7 +166,7 @@ def citation(site: Site, view: BoardView) -> str:
         f"  title = {{{{{site.data.config.title}: {view.title}}}}},\n"
         "  author = {{The KernelBench Leaderboard authors}},\n"
         f"  year = {{{day[:4]}}},\n"
-        f"  note = {{Board of {view.title}, {len(view.entries)} entries, as of {day}}},\n"
+        f"  note = {{Board of {view.title}, {view.size}, as of {day}}},\n"
         f"  howpublished = {{\\url{{{site.data.config.base_url}{places.board_page(view.name)}}}}}\n}}"
     )
 

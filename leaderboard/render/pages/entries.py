@@ -51,7 +51,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
             [kernel for kernel in kernels if kernel.sample == 0], view.roofs, *view.device
         ),
         progress=_progress(history(site, view, line), line.name),
-        labels=Counter(label for kernel in kernels for label in kernel.labels).most_common(),
+        labels=Counter(label for kernel in scored for label in kernel.labels).most_common(),
         evaluators=site.data.evaluators.get((view.name, standing.entry), Counter()).most_common(),
         present=site.data.present,
         history=history(site, view, line),

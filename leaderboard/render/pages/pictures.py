@@ -82,10 +82,11 @@ def write_board_picture(site: Site, view: BoardView) -> None:
         return
     best = found.best.standing
     over_best = numbers.speedup(found.against_best.deployed_speedup if found.against_best else None)
+    sent = numbers.counted(view.sent, "entry", "entries")
     cheats = str(found.rates.cheats) if found.rates else numbers.NONE
     sheet = _Sheet(
         title=f"{site.data.config.title}: {view.title}",
-        subtitle=f"{_covered(found.best.name, best.entry)} leads {len(view.entries)} entries",
+        subtitle=f"{_covered(found.best.name, best.entry)} leads {sent}",
         headline=numbers.speedup(best.overall.deployed_speedup),
         note=f"over eager PyTorch, 95 % interval {numbers.interval(best.deployed_ci95)}",
         below=[
@@ -164,7 +165,7 @@ def write_comparison_picture(
 def write_site_picture(site: Site) -> None:
     """Draw the picture of the site itself."""
     boards = ", ".join(view.title for view in site.boards) or "no board yet"
-    entries = sum(len(view.entries) for view in site.boards)
+    entries = sum(view.sent for view in site.boards)
     sheet = _Sheet(
         title=site.data.config.title,
         subtitle=numbers.plain(boards, 60),

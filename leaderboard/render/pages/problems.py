@@ -9,10 +9,12 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.records.keys import RANKED_LEVELS
 
 from leaderboard.light.roofline import CEILINGS, Roof
 from leaderboard.render import places
 from leaderboard.render.model import Baseline
+from leaderboard.render.pages.answers import counts
 from leaderboard.render.pages.entries import kernel_data
 from leaderboard.render.pages.history import past
 from leaderboard.render.parts import numbers, plots
@@ -144,6 +146,7 @@ def _page(site: Site, problem: str, held: Collection[str]) -> str:
         problem=problem,
         item=item,
         title=problem_title(item.name),
+        is_ranked=item.level in RANKED_LEVELS,
         description=description(item),
         sizes=constants(item),
         reference=highlighted(item.source),
@@ -294,7 +297,7 @@ def problem_data(result: Results, item: Problem, *, shards: int) -> dict[str, An
                 "entry": line.entry,
                 "display_name": names[line.entry].name,
                 "kind": names[line.entry].standing.kind,
-                **kernel_data(line, counted=not result.unranked_because),
+                **kernel_data(line, counted=counts(result.view, result.problem)),
                 **({"raw": places.raw_kernel(result.problem, line.kernel_sha256)} if line in plain else {}),
             }
             for line in result.kept

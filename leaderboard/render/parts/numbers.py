@@ -58,6 +58,11 @@ def count(value: int) -> str:
     return f"{value:,}".replace(",", NARROW)
 
 
+def counted(value: int, one: str, many: str = "") -> str:
+    """Write how many of something there are: `1 entry`, `2 entries`."""
+    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+
+
 def amount(value: float, unit: str) -> str:
     """Write a large figure with three digits and a decimal prefix: `137 GFLOP`, `4.29 TB/s`."""
     for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

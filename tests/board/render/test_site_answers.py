@@ -110,6 +110,15 @@ def test_baselines_stand_where_their_speed_puts_them(page: Any, site: str) -> No
     assert "cut" in page.locator("tr[data-id=torch-compile]").get_attribute("class")
 
 
+def test_how_many_sent_something_baselines_apart(page: Any, site: str, folder: Path) -> None:
+    standings = json.loads((folder / f"api/v1/boards/{BOARD}.json").read_text())["standings"]
+    sent = sum(item["kind"] == "entry" for item in standings)
+    front(page, site)
+    assert page.inner_text(".lead").count(f"{sent} entries and {len(standings) - sent} baselines, last") == 1
+    assert page.locator(".tabs a[aria-current]").text_content() == f"{BOARD} {sent} entries"
+    assert page.inner_text("#found") == f"{len(standings)} of {len(standings)} rows"
+
+
 def test_on_which_gpu_and_precision(page: Any, site: str) -> None:
     front(page, site)
     assert re.search(rf"on {BOARD}.+in fp32", page.inner_text(".lead"), re.DOTALL)
@@ -161,6 +170,8 @@ def test_an_entrys_page_counts_what_ranks(folder: Path) -> None:
         overall[name] for name in ("correct", "compiled", "submitted")
     ]
     assert overall["submitted"] == overall["compiled"]  # each of its kernels compiles
+    labels = dict(re.findall(r'<span class="tag">([^<]+)</span> <span class="n">(\d+)</span>', page))
+    assert int(labels["general"]) == overall["general"]
 
 
 @pytest.mark.parametrize("words", ["L2/76", "2_76", "gemm add relu"])
@@ -409,6 +420,8 @@ def test_a_problem_says_on_which_boards_it_does_not_rank(page: Any, site: str) -
     assert page.get_by_text("Certified in fp32: every trivial answer").count() == 1
     page.goto(f"{site}problems/2_11.html")
     assert page.inner_text(".notice").startswith("Not ranked. It cannot be judged:")
+    page.goto(f"{site}problems/4_1.html")
+    assert page.inner_text(".notice").startswith("Not ranked. Level 4 is judged and shown")
 
 
 def test_trust_counts_what_does_not_rank_board_by_board(page: Any, site: str, folder: Path) -> None:

@@ -96,7 +96,7 @@ def test_search_finds_by_name_and_says_how_many(page: Any, site: str) -> None:
     page.fill("#search", "pytorch as")
     sitehouse.until(page, "document.querySelectorAll('#standings tbody tr').length === 1")
     assert ["PyTorch as it is"] == names(page)
-    assert page.inner_text("#found") == "1 of 8 entries"
+    assert page.inner_text("#found") == "1 of 8 rows"
 
 
 def test_a_search_without_a_hit_says_so_and_reset_brings_all_back(page: Any, site: str) -> None:
@@ -333,7 +333,7 @@ def test_a_filter_set_before_the_rows_came_holds_once_they_did(page: Any, site: 
 
 def test_a_column_that_is_added_looks_like_those_of_the_page(page: Any, site: str) -> None:
     page.goto(f"{site}matrix/H200.html")
-    sitehouse.until(page, "document.querySelector('#found').textContent.includes('entries')")
+    sitehouse.until(page, "document.querySelector('#found').textContent.includes('columns')")
     of_the_page = page.evaluate("""() => {
         const table = document.querySelector('#matrix'), heads = [...table.tHead.rows[0].cells];
         const at = heads.findIndex((head) => head.dataset.id === 'hostile');

@@ -264,6 +264,14 @@ def test_the_data_say_what_the_records_say(site: Path) -> None:
             said["overall"]["deployed_speedup"], rel=1e-5
         )
         assert standing.rank == said["rank"]
+    of_entries = {
+        (held["entry"], row["key"]): row["counted"]
+        for held in map(packed, (site / "api/v1/entries/H200").iterdir())
+        for row in held["rows"]
+    }
+    for path in (site / "api/v1/problems/H200").iterdir():
+        for row in json.loads(path.read_text())["kernels"]:
+            assert row["counted"] == of_entries[row["entry"], row["key"]], (path.name, row["entry"])
 
 
 def test_the_index_of_the_data_names_files_that_exist(site: Path) -> None:
