@@ -46,9 +46,10 @@ format: $(DEVELOPMENT)  ## Bring the code into its format
 site: $(RUNTIME)  ## Build the site from the recorded results into build/site
 	$(BIN)/kbl site build
 
-picture: $(DEVELOPMENT)  ## Build the site and take the board's picture for the README into docs/board.png
+picture: $(DEVELOPMENT)  ## Build the site and take its pictures: the README's board, and all of docs/pages
 	$(BIN)/kbl site build
 	$(BIN)/kbl site picture --out docs/board.png
+	$(BIN)/python benchmarks/pictures.py
 
 check-problems: $(RUNTIME)  ## Prove the problem set: weights, inputs and outputs of every problem
 	$(BIN)/kbl problems check --jobs $(WORKERS)

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import constants  # noqa: E402
+import pictures  # noqa: E402
 import summary  # noqa: E402
 from pages import renew  # noqa: E402
 
@@ -252,3 +253,11 @@ def test_what_contributors_look_for_is_where_they_are_told() -> None:
                 path,
                 name,
             )
+
+
+def test_the_pictures_that_are_shown_are_those_that_one_command_takes() -> None:
+    folder = ROOT / "docs" / "pages"
+    shown = set(re.findall(r"\(([a-z-]+)\.png\)", (folder / "README.md").read_text("utf-8")))
+    taken = {f"{name}-{look}" for name in pictures.PAGES for look in pictures.LOOKS}
+    assert shown == taken | {f"shared-{name}" for name in pictures.SHARED}
+    assert shown == {path.stem for path in folder.glob("*.png")}

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 def register(app: typer.Typer) -> None:
@@ -90,6 +95,22 @@ def picture(
     height: Annotated[int, typer.Option(help="Pixels down.", min=320, max=4096)] = 900,
 ) -> None:
     """Take a picture of a page of a built site in a headless browser; the README shows the board's."""
+    with opened(site) as (address, browser):
+        shown = browser.new_page(viewport={"width": width, "height": height})
+        answer = shown.goto(address + page, wait_until="networkidle")
+        found = answer is not None and answer.ok
+        if found:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            shown.screenshot(path=out)
+    if not found:
+        say(f"no page {page} in {site}; a board's is boards/NAME.html", err=True)
+        raise typer.Exit(2)
+    say(f"wrote {out}")
+
+
+@contextmanager
+def opened(site: Path) -> Iterator[tuple[str, Browser]]:
+    """Serve a built site to a headless browser: gives its address and the browser."""
     from threading import Thread
 
     from leaderboard.doctor import BROWSERS
@@ -107,19 +128,9 @@ def picture(
     with _server(site, 0) as server, sync_playwright() as running:
         Thread(target=server.serve_forever, daemon=True).start()
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-        shown = running.chromium.launch(executable_path=browser, args=flags).new_page(
-            viewport={"width": width, "height": height}
-        )
-        answer = shown.goto(f"http://127.0.0.1:{server.server_address[1]}/{page}", wait_until="networkidle")
-        found = answer is not None and answer.ok
-        if found:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            shown.screenshot(path=out)
+        address = f"http://127.0.0.1:{server.server_address[1]}/"
+        yield address, running.chromium.launch(executable_path=browser, args=flags)
         server.shutdown()
-    if not found:
-        say(f"no page {page} in {site}; a board's is boards/NAME.html", err=True)
-        raise typer.Exit(2)
-    say(f"wrote {out}")
 
 
 def _server(folder: Path, port: int) -> ThreadingHTTPServer:
