@@ -1,5 +1,6 @@
 // What every page has: meanings that open in place, charts that can be taken along, and what an address leads to unfolded.
 import { offerToSave } from "./charts.js";
+import { handFocusOn } from "./heirs.js";
 import { openInPlace } from "./meanings.js";
 
 const unfold = () => {
@@ -8,6 +9,7 @@ const unfold = () => {
 };
 
 openInPlace();
+handFocusOn();
 unfold();
 addEventListener("hashchange", unfold);
 // What could not be fetched is said where the page says what it found; the console has the rest.

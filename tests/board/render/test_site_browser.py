@@ -706,6 +706,16 @@ def test_what_gets_the_focus_is_not_below_the_head_of_its_table(
     assert page.evaluate(IS_SEEN)
 
 
+def test_who_presses_a_button_that_goes_stays_where_it_was(page: Any, site: str) -> None:
+    board(page, site)
+    page.locator(".pick input").first.check()
+    page.get_by_role("button", name="Clear").press("Enter")
+    assert page.evaluate("document.activeElement.id") == "picked"
+    page.goto(f"{site}problems/1_1.html?board=H200&a=hostile&b=hostile")
+    page.locator(".skip-row button").press("Enter")
+    assert page.evaluate("document.activeElement.matches('.diff tbody tr.same:first-child')")
+
+
 def test_forced_colours_keep_apart_what_colour_alone_tells(browser: Any, site: str) -> None:
     context = browser.new_context(forced_colors="active")
     page = context.new_page()
