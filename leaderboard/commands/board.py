@@ -43,7 +43,7 @@ def due(
     from leaderboard.github.board import due_on
     from leaderboard.stages.upkeep import affordable
 
-    found = _do(lambda: due_on(_board(name), []))
+    found = _do(lambda: due_on(_board(name)))
     _show(found if usd is None else affordable(found, usd))
 
 
@@ -70,8 +70,7 @@ def second_look(*, name: BoardOption = "") -> None:
 
     def deed() -> list[Due]:
         chosen = _board(name)
-        ranked = top(DATA, SUBMISSIONS, chosen.name)
-        return due_on(chosen, ranked) if ranked else []
+        return due_on(chosen, top(DATA, SUBMISSIONS, chosen.name))
 
     _show(_do(deed), fresh=True)
 

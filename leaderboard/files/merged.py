@@ -30,18 +30,17 @@ def merged_results(
 
 
 def merged_revision(data: Path, result: ResultFile, submission: Submission) -> ResultFile:
-    """Give the newest revision about the very file that is merged, else the one that covers most of it.
+    """Give the revision that counts for the merged submission, without the rows that were struck."""
+    return without_struck(data, covering_revision(data, result, submission))
 
-    Rows that were struck are left out.
+
+def covering_revision(data: Path, result: ResultFile, submission: Submission) -> ResultFile:
+    """Give the newest revision about the very file that is merged, else the one that covers most of it.
 
     A file may be merged that was never evaluated as it is: where only its title changed, an earlier revision
     holds a verdict on every kernel. Of two that cover as much the newer one counts, also where kernels were
     judged anew under another title that has since been changed back: no title brings a verdict back.
     """
-    return without_struck(data, _merged_revision(data, result, submission))
-
-
-def _merged_revision(data: Path, result: ResultFile, submission: Submission) -> ResultFile:
     best, most = result, _covered(result, submission)
     for revision in range(result.revision, 0, -1):
         found = _revision(data, result, revision)

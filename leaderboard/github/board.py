@@ -86,8 +86,7 @@ def _judge(host: Host, runner: Runner, settings: RepositorySettings, asked: Aske
     board = settings.board(asked.board) if asked.board else settings.boards[0]
     if board.closed_because:
         raise UpkeepError(f"nothing can be judged for {board.name}: {board.closed_because}")
-    whole = {"due": [], "again": [asked.entry], "second-look": upkeep.top(DATA, SUBMISSIONS, board.name)}
-    listed = due_on(board, whole[asked.verb])
+    listed = due_on(board, _named(asked, board))
     if asked.verb == "due":
         left = _left_of_month(settings, now)
         listed = upkeep.affordable(listed, left)
@@ -97,15 +96,21 @@ def _judge(host: Host, runner: Runner, settings: RepositorySettings, asked: Aske
     queue_merged(host, runner, settings, board, listed=listed, verb=asked.verb, now=now)
 
 
+def _named(asked: Asked, board: BoardSettings) -> list[str] | None:
+    if asked.verb == "second-look":
+        return upkeep.top(DATA, SUBMISSIONS, board.name)
+    return [asked.entry] if asked.verb == "again" else None
+
+
 def _nothing(asked: Asked, board: BoardSettings) -> str:
     if asked.verb == "again" and asked.entry:
         return upkeep.why_not(SUBMISSIONS, asked.entry, board.name, board.precision)
     return f"no merged entry {asked.entry or 'of the top ten'} can be judged for {board.name}"
 
 
-def due_on(board: BoardSettings, whole: list[str]) -> list[Due]:
+def due_on(board: BoardSettings, whole: list[str] | None = None) -> list[Due]:
     """List what is due on a board, cheapest first; where entries are named, theirs alone and every kernel."""
-    found = upkeep.due(
+    return upkeep.due(
         DATA,
         SUBMISSIONS,
         board.name,
@@ -114,7 +119,6 @@ def due_on(board: BoardSettings, whole: list[str]) -> list[Due]:
         precision=board.precision,
         whole=whole,
     )
-    return [one for one in found if one.submission.entry in whole] if whole else found
 
 
 def _left_of_month(settings: RepositorySettings, now: datetime) -> float:

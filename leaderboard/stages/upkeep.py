@@ -17,6 +17,7 @@ from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files import banned, store, struck
 from leaderboard.files.banned import Ban
+from leaderboard.files.merged import covering_revision
 from leaderboard.files.notices import Notice, read_notices, write_notices
 from leaderboard.files.struck import Strike
 from leaderboard.files.submission import Submission
@@ -49,29 +50,31 @@ def due(
     engine: str,
     gpu: str,
     precision: str = BOARD_PRECISIONS[0],
-    whole: Sequence[str] = (),
+    whole: Sequence[str] | None = None,
 ) -> list[Due]:
     """List merged entries with rows of an older evaluator or none at all, cheapest first.
 
-    Of the entries in `whole` every kernel is listed. Entries of another precision than the board's are left
-    out.
+    Where `whole` is given, its entries alone are listed, and every kernel of theirs. Entries of another
+    precision than the board's are left out.
     """
-    results = {result.entry: result for result in store.recorded_results(data) if result.board == board}
+    recorded = store.recorded_results(data)
+    results = {result.entry: result for result in recorded if result.board == board}
     known = read_submissions(submissions, [path.stem for path in sorted(submissions.glob("*.json"))])
-    seconds = seconds_by_kind(store.recorded_results(data), known)
+    seconds = seconds_by_kind(recorded, known)
     ours, found = evaluator_sha256(), []
-    for entry, submission in known.items():
+    for entry in sorted(results.keys() & known.keys() if whole is None else known.keys() & set(whole)):
+        submission = known[entry]
         if submission.precision != precision:
             continue
-        rows = results[entry].rows if entry in results else ()
+        rows = covering_revision(data, results[entry], submission).rows if whole is None else ()
         good = {
             (row.key, row.kernel_sha256)
             for row in rows
             if row.evaluator_sha256 == ours and row.status is not Status.INFRA_ERROR
         }
         digests = submission.digests
-        left = tuple(k for k in submission.kernels if entry in whole or (k, digests[k]) not in good)
-        if left and (entry in results or entry in whole):
+        left = tuple(k for k in submission.kernels if (k, digests[k]) not in good)
+        if left:
             sources = [submission.kernels[key] for key in left]
             cost = estimate(sources, seconds, engine=engine, gpu=gpu)
             found.append(Due(submission=submission, kernels=left, cost=cost))

@@ -14,7 +14,14 @@ from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files.banned import Ban, read_bans
 from leaderboard.files.merged import merged_results
-from leaderboard.files.store import StoreError, recorded_results
+from leaderboard.files.store import (
+    StoreError,
+    dump_result,
+    history_path,
+    recorded_path,
+    recorded_results,
+    write_atomically,
+)
 from leaderboard.files.struck import read_strikes
 from leaderboard.stages import upkeep
 from leaderboard.stages.boards import load_boards, read_submissions
@@ -200,3 +207,20 @@ def test_an_entry_whose_rows_are_all_of_this_evaluator_is_not_due(tmp_path: Path
     left = {str(key) for key, digest in digests.items() if judged.get(str(key)) != digest}
     listed = upkeep.due(tmp_path, SUBMISSIONS, "H200", engine="modal", gpu="H100")
     assert left == {str(key) for one in listed for key in one.kernels}
+
+
+def test_what_is_due_goes_by_what_counts_for_the_merged_file(tmp_path: Path) -> None:
+    (merged,) = [one for one in recorded_results(DATA) if (one.board, one.entry) == ("H100", "first-light")]
+    merged = replace(merged, rows=tuple(replace(r, evaluator_sha256=evaluator_sha256()) for r in merged.rows))
+    unmerged = replace(merged, revision=merged.revision + 1, submission_sha256="0" * 64, rows=())
+    write_atomically(history_path(tmp_path, "H100", "first-light", merged.revision), dump_result(merged))
+    write_atomically(recorded_path(tmp_path, "H100", "first-light"), dump_result(unmerged))
+
+    def listed(whole: list[str] | None = None) -> list[str]:
+        found = upkeep.due(tmp_path, SUBMISSIONS, "H100", engine="modal", gpu="H100", whole=whole)
+        return [one.submission.entry for one in found]
+
+    assert [] == listed(), "a version that nobody merged is not what is due"
+    write_atomically(recorded_path(tmp_path, "H100", "first-light"), dump_result(replace(merged, rows=())))
+    assert ["first-light"] == listed()
+    assert [] == listed(whole=[]), "a second look at a board without ranks judges nothing"
