@@ -270,7 +270,7 @@ def _commit(case: Case, desk: _Desk) -> Published:
                 f"The evaluation's result was refused: {code_span(str(error), 300)}."
             ) from error
         done.append(_published(clone / DATA, recorded, before, case.submission))
-        if desk.asked.verb in queue.AGAIN:
+        if desk.asked.verb in queue.AGAIN and recorded.changed:
             _log_review(clone / "data", done[-1], desk)
         return _spend(clone / "data", desk, _message(recorded.result, desk.asked))
 

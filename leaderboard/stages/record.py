@@ -113,8 +113,10 @@ def record(case: Case, *work: Path, data: Path, reason: str = "") -> Recorded:
 
 
 def record_spending(data: Path, item: Spending) -> None:
-    """Note what an evaluation cost; one that is published again replaces what it noted before."""
+    """Note what an evaluation cost; what is published again replaces what was noted, on its day."""
     with store.locked_folder(data):
+        noted = [other.day for other in ledger.read_all(data) if other.evaluation == item.evaluation]
+        item = dataclasses.replace(item, day=min(noted, default=item.day))
         known = ledger.read_month(data, item.month)
         others = [other for other in known if other.evaluation != item.evaluation]
         ledger.write_month(data, item.month, (*others, item))

@@ -609,19 +609,19 @@ def button(project: Project, verb: str, sender: str = "maria", **inputs: str) ->
     return run
 
 
-def work_off(project: Project) -> None:
-    """Let the runs happen that were started."""
+def work_off(project: Project) -> list[Run]:
+    """Let the runs happen that were started, and give them."""
+    told, runs = {"sender": {"login": "github-actions[bot]"}}, []
     while project.host.dispatched:
         project.host.dispatched.pop()
-        project.runner.run(
-            "evaluate.yml", "repository_dispatch", {"sender": {"login": "github-actions[bot]"}}
-        )
+        runs.append(project.runner.run("evaluate.yml", "repository_dispatch", told))
+    return runs
 
 
-def look_on_monday(project: Project) -> None:
-    """Let the schedule of board.yml start, and the runs that it starts."""
+def look_on_monday(project: Project) -> list[Run]:
+    """Let the schedule of board.yml start, and give the runs that it starts."""
     project.runner.run("board.yml", "schedule", {})
-    work_off(project)
+    return work_off(project)
 
 
 def test_a_banned_authors_label_is_refused_kindly_until_the_ban_is_lifted(project: Project) -> None:
@@ -691,7 +691,8 @@ def test_the_weekly_second_look_at_every_board_says_in_public_what_it_changed(
     project.label(pull)
     project.merge(pull)
     project.runner.extra = {"STEADY_VERDICT": "mismatch", "STEADY_CPU_SECONDS": "8"}
-    look_on_monday(project)
+    looked, *_ = look_on_monday(project)
+    project.runner.rerun(looked, "publish")
     project.runner.extra = {"STEADY_VERDICT": "mismatch", "STEADY_CPU_SECONDS": "9"}
     button(project, "again", entry="alice-first")
 

@@ -59,10 +59,12 @@ def test_a_kind_of_which_nothing_is_recorded_counts_as_the_slowest() -> None:
 
 
 def test_what_was_spent_is_kept_by_month_and_a_run_counts_once(tmp_path: Path) -> None:
-    for item in (spent(1.0), spent(2.0), spent(3.0, run=2), spent(4.0, day="2026-12-01", run=3)):
+    first, again = spent(1.0), spent(2.0, day="2026-12-01")
+    for item in (first, again, spent(3.0, run=2), spent(4.0, day="2026-12-01", run=3)):
         record_spending(tmp_path, item)
 
     assert [2.0, 3.0] == [item.usd for item in read_month(tmp_path, "2026-11")]
+    assert [4.0] == [item.usd for item in read_month(tmp_path, "2026-12")], "published again, spent before"
     assert 9.0 == sum(item.usd for item in read_all(tmp_path))
 
 
