@@ -26,7 +26,7 @@ from leaderboard.github.say import Voice, log, queued_report
 from leaderboard.github.settings import BoardSettings, RepositorySettings, SettingsError
 from leaderboard.show.comment import Report
 from leaderboard.stages.boards import read_submissions
-from leaderboard.stages.money import Seconds, estimate, seconds_by_kind
+from leaderboard.stages.money import TELLING_RESULTS, Seconds, estimate, seconds_by_kind, spread
 from leaderboard.texts.inert import code_span
 
 SUBMISSIONS = Path("submissions")
@@ -185,7 +185,7 @@ def _seconds() -> Seconds:
     """Say how long kernels took; what cannot be read of others keeps nobody from being queued."""
     results: list[ResultFile] = []
     submissions: dict[str, Submission] = {}
-    for path in sorted((DATA / "results").glob("*/*.json")):
+    for path in spread(sorted((DATA / "results").glob("*/*.json")), TELLING_RESULTS):
         try:
             submissions |= read_submissions(SUBMISSIONS, [path.stem])
             results.append(read_result(path))

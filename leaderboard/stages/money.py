@@ -7,10 +7,11 @@ counts with all that it may still spend.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
+from typing import TypeVar
 
 from kernel_evaluator.engines import epoch
 from kernel_evaluator.labels.sources import Backend, recognise
@@ -25,6 +26,12 @@ SECONDS_WHERE_NOTHING_IS_RECORDED = 25.0
 """A kernel's GPU-seconds, a little above the slowest kind that was recorded."""
 LEAST_ROWS = 5
 """Rows of a kind that make a mean worth using."""
+TELLING_RESULTS = 100
+"""Results that tell how long kernels take; each further one would cost its reading."""
+TELLING_KERNELS = 2000
+"""Kernels whose kind is looked at for that: telling one takes milliseconds."""
+
+T = TypeVar("T")
 
 Seconds = Mapping[str, float]
 """Mean GPU-seconds of a kernel, by its kind."""
@@ -71,16 +78,21 @@ def allowance(
     )
 
 
-def seconds_by_kind(results: Iterable[ResultFile], submissions: Mapping[str, Submission]) -> Seconds:
+def spread(items: Sequence[T], most: int) -> Sequence[T]:
+    """Give at most so many of the items, evenly from the first to the last."""
+    return items[:: max(1, -(-len(items) // most))]
+
+
+def seconds_by_kind(results: Sequence[ResultFile], submissions: Mapping[str, Submission]) -> Seconds:
     """Say how long kernels of each kind took: the mean of recorded rows, where there are enough."""
     found: dict[str, list[float]] = defaultdict(list)
-    for result in results:
-        submission = submissions.get(result.entry)
-        for row in result.rows:
-            source = submission.kernels.get(row.key) if submission else None
-            if source is not None and row.gpu_seconds > 0:
-                second = (row.second or {}).get("gpu_seconds", 0.0)
-                found[kind_of(source)].append(row.gpu_seconds + second)
+    telling = spread(results, TELLING_RESULTS)
+    for result in telling:
+        sources = submissions[result.entry].kernels if result.entry in submissions else {}
+        rows = [row for row in result.rows if row.key in sources and row.gpu_seconds > 0]
+        for row in spread(rows, TELLING_KERNELS // len(telling)):
+            second = (row.second or {}).get("gpu_seconds", 0.0)
+            found[kind_of(sources[row.key])].append(row.gpu_seconds + second)
     return {kind: sum(times) / len(times) for kind, times in found.items() if len(times) >= LEAST_ROWS}
 
 

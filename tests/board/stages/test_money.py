@@ -8,10 +8,20 @@ import pytest
 from kernel_evaluator.engines import epoch
 
 from leaderboard.files.ledger import Spending, read_all, read_month
-from leaderboard.files.store import StoreError
-from leaderboard.stages.money import Caps, Reserved, allowance, estimate, kind_of
+from leaderboard.files.store import StoreError, read_result
+from leaderboard.files.submission import Submission
+from leaderboard.stages.money import (
+    TELLING_KERNELS,
+    Caps,
+    Reserved,
+    allowance,
+    estimate,
+    kind_of,
+    seconds_by_kind,
+)
 from leaderboard.stages.record import record_spending
 
+RECORDED = Path(__file__).resolve().parents[3] / "data/results/H100/founders-triton.json"
 CAPS = Caps(usd_per_evaluation=60.0, usd_per_entry_and_week=100.0, usd_per_month=1000.0)
 TODAY = date(2026, 11, 24)
 
@@ -56,6 +66,20 @@ def test_a_kind_of_which_nothing_is_recorded_counts_as_the_slowest() -> None:
 
     assert estimate(["torch.compile(x)"], known, engine="modal", gpu="H100") == new
     assert "tilelang" == kind_of("import tilelang")
+
+
+def test_a_board_of_hundreds_looks_at_no_more_kernels_than_it_needs() -> None:
+    recorded, known = read_result(RECORDED), {}
+    results = [replace(recorded, entry=f"entry-{number}") for number in range(300)]
+    for one in results:
+        kernels = {row.key: f"import triton\n# {one.entry} {row.key}" for row in one.rows}
+        known[one.entry] = Submission(entry=one.entry, sha256="", metadata={}, kernels=kernels)
+    before = kind_of.cache_info().misses
+    (seconds,) = seconds_by_kind(results, known).values()
+
+    assert TELLING_KERNELS >= kind_of.cache_info().misses - before
+    every = seconds_by_kind([recorded], {recorded.entry: replace(known["entry-0"], entry=recorded.entry)})
+    assert seconds == pytest.approx(every["triton"], rel=0.5)
 
 
 def test_what_was_spent_is_kept_by_month_and_a_run_counts_once(tmp_path: Path) -> None:
