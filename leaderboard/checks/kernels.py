@@ -12,8 +12,11 @@ from leaderboard.checks.document import MAX_KERNEL_BYTES, Document, Spot, quoted
 from leaderboard.texts.json_positions import offset_inside, pointer_of
 
 CLASS_NAME = "ModelNew"
+DEEPEST = 250
+"""Levels of a kernel's syntax tree: reading one takes the evaluator up to three of Python's 1,000 frames."""
 
 _FAILS = "; it will fail to compile"
+_TOO_DEEP = "it is nested too deeply"
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -69,9 +72,26 @@ def kernel_syntax(document: Document) -> Iterator[Spot]:
             found = f"kernel {quoted(key)} is not Python {platform.python_version()}: {tree.reason}{_FAILS}"
             mend = "submit source that `python -m py_compile` accepts"
             yield _spot(document, ("kernels", key), tree.index, found, mend)
+        elif _depth(tree) > DEEPEST:
+            found = f"kernel {quoted(key)} is nested more than {DEEPEST} levels deep{_FAILS}"
+            mend = "split its longest expression, or chain of elif, into several statements"
+            yield _spot(document, ("kernels", key), 0, found, mend)
         elif CLASS_NAME not in bound_names(tree):
             found = f"kernel {quoted(key)} defines no {CLASS_NAME}{_FAILS}"
             yield _spot(document, ("kernels", key), 0, found, f"name the module's class {CLASS_NAME}")
+
+
+def is_too_deep(source: str) -> bool:
+    """Whether a kernel is nested deeper than what judges it can read."""
+    tree = _parse(source)
+    return tree.reason == _TOO_DEEP if isinstance(tree, _Unparsable) else _depth(tree) > DEEPEST
+
+
+def _depth(tree: ast.AST) -> int:
+    depth, level = 0, [tree]
+    while level:
+        depth, level = depth + 1, [child for node in level for child in ast.iter_child_nodes(node)]
+    return depth
 
 
 class _Unparsable:
@@ -94,7 +114,7 @@ def _parse(source: str) -> ast.Module | _Unparsable:
     except ValueError as error:
         return _Unparsable(quoted(str(error), 160)[1:-1])
     except (RecursionError, MemoryError):
-        return _Unparsable("it is nested too deeply")
+        return _Unparsable(_TOO_DEEP)
 
 
 def bound_names(tree: ast.Module) -> Iterator[str]:

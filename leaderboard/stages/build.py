@@ -8,9 +8,11 @@ from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernel_evaluator.labels.sources import recognise
 from kernel_evaluator.problems.jobs import Job
 from kernel_evaluator.records.keys import KernelKey
+
+from leaderboard.checks.kernels import is_too_deep
+from leaderboard.stages.uses import TOO_DEEP, backends_of
 
 if TYPE_CHECKING:
     from kernel_evaluator.building.builder import Builder, Built
@@ -41,9 +43,13 @@ def build_all(
 ) -> list[KernelBuild]:
     """Build every job, each with the name of its entry; tell of each as it ends, and give all, sorted."""
     places: dict[Future[Built], list[tuple[str, Job]]] = {}
-    for entry, job in jobs:
-        places.setdefault(builder.submit(job), []).append((entry, job))
     found = []
+    for entry, job in jobs:
+        if is_too_deep(job.source):
+            found.append(_outcome(entry, job, _too_deep()))
+            on_build(found[-1])
+        else:
+            places.setdefault(builder.submit(job), []).append((entry, job))
     for future in as_completed(places):
         for entry, job in places[future]:
             found.append(_outcome(entry, job, future.result()))
@@ -58,11 +64,17 @@ def summary_table(builds: Sequence[KernelBuild]) -> str:
     return tabulate(list(_summaries(builds)), headers="keys", floatfmt=".1f")
 
 
+def _too_deep() -> Built:
+    from kernel_evaluator.building.builder import BuildStatus, Built
+
+    return Built(status=BuildStatus.FAILED, message=TOO_DEEP.message)
+
+
 def _outcome(entry: str, job: Job, built: Built) -> KernelBuild:
     return KernelBuild(
         entry=entry,
         key=job.key,
-        backends=tuple(recognise(job.source).backends),
+        backends=backends_of(job.source),
         status=str(built.status),
         message=built.message,
         log=built.log,

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
-from kernel_evaluator.labels.sources import Backend, recognise
+from kernel_evaluator.labels.sources import Backend
 from kernel_evaluator.machine.devices import visible_devices
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.machine.figures import gpu_model
@@ -27,6 +28,7 @@ from leaderboard.files.submission import Submission
 from leaderboard.files.workfile import WorkFile, utc_now
 from leaderboard.stages.confirm import confirmed, needs_second, second_settings
 from leaderboard.stages.plan import Plan, ProblemKey, Selection, make_plan
+from leaderboard.stages.uses import backends_of, too_deep
 
 WORK_ROOT = Path("build/evaluations")
 
@@ -206,10 +208,10 @@ def _of_both(first: Verdict, second: Verdict) -> Verdict:
 def _verdicts(
     evaluation: Evaluation, engine: Engine, jobs: Sequence[Job], settings: Settings
 ) -> Generator[Verdict]:
-    if not jobs:
-        return
+    failed = {job.key: verdict for job in jobs if (verdict := too_deep(job))}
+    left = [job for job in jobs if job.key not in failed]
     asked = {job.key for job in jobs}
-    for verdict in engine.run(jobs, settings):
+    for verdict in chain(failed.values(), engine.run(left, settings) if left else ()):
         if verdict.row.key not in asked:
             raise EvaluationError(f"the engine judged {verdict.row.key}, which was not asked for")
         if verdict.environment == Environment(device="", gpu=""):
@@ -262,7 +264,7 @@ def made_for_gpus(sources: Iterable[str]) -> Counter[str]:
 
 
 def _gpu_backend(source: str) -> str:
-    for backend in recognise(source).backends:
+    for backend in backends_of(source):
         is_cpp = backend in (Backend.LOAD_INLINE, Backend.LOAD) and "__global__" not in source
         if backend is not Backend.TORCH and not is_cpp:
             return backend.value

@@ -14,11 +14,11 @@ from functools import cache
 from typing import TypeVar
 
 from kernel_evaluator.engines import epoch
-from kernel_evaluator.labels.sources import Backend, recognise
 from kernel_evaluator.records.rows import ResultFile
 
 from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import Submission
+from leaderboard.stages.uses import backends_of
 
 START_UP_S = 30.0
 """Seconds that a container takes to start. Guessed high."""
@@ -101,8 +101,7 @@ def kind_of(source: str) -> str:
     """Name what a kernel is written in, as far as that tells how long it takes."""
     if "torch.compile" in source:
         return "torch.compile"
-    backends = recognise(source).backends
-    return (backends[0] if backends else Backend.TORCH).value
+    return backends_of(source)[0].value
 
 
 def estimate(sources: Iterable[str], seconds: Seconds, *, engine: str, gpu: str) -> Estimate:

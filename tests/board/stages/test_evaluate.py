@@ -53,6 +53,17 @@ def work_file(folder, entry="mine", board="H200"):
     return store.read_result(folder / "build" / "evaluations" / board / f"{entry}.json")
 
 
+def test_a_kernel_that_no_engine_can_read_fails_alone(tmp_path):
+    deep = "# speedup 2.0\nclass ModelNew:\n    x = 1" + "+1" * 600
+    write_submission(tmp_path, problems=2, level_1_problem_3_sample_0=deep)
+    ended = kbl_evaluate(tmp_path, "mine.json")
+    rows = {str(row.key): row for row in work_file(tmp_path).rows}
+    assert ended.returncode == 0, ended.stderr
+    assert ["correct", "correct", "compile_error"] == [row.status for row in rows.values()]
+    assert "more than 250 levels deep" in rows["level_1_problem_3_sample_0"].failure.message
+    read_work_file(tmp_path / "build/evaluations/H200/mine.json")
+
+
 def test_every_kernel_gets_a_row_and_the_next_command_is_named(tmp_path):
     write_submission(tmp_path)
     ended = kbl_evaluate(tmp_path, "mine.json")

@@ -66,6 +66,7 @@ def test_a_kind_of_which_nothing_is_recorded_counts_as_the_slowest() -> None:
 
     assert estimate(["torch.compile(x)"], known, engine="modal", gpu="H100") == new
     assert "tilelang" == kind_of("import tilelang")
+    assert "torch" == kind_of("x = 1" + "+1" * 600), "nested too deeply to be read"
 
 
 def test_a_board_of_hundreds_looks_at_no_more_kernels_than_it_needs() -> None:

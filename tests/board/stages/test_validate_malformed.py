@@ -203,6 +203,9 @@ WARNED = {
     "kernel of endless attributes": Malformed(
         kernel("a" + ".b" * 100_000), "kernel-syntax", "it is nested too deeply"
     ),
+    "kernel of a long sum": Malformed(
+        kernel(KERNEL + "x = 1" + "+1" * 600), "kernel-syntax", "nested more than 250 levels deep"
+    ),
     "kernel with a huge integer": Malformed(kernel("x = " + "9" * 5000), "kernel-syntax", "is not Python"),
     "no ModelNew": Malformed(kernel("class Model:\n    pass"), "kernel-syntax", "defines no ModelNew"),
     "ModelNew inside a function": Malformed(

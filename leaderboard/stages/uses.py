@@ -1,0 +1,31 @@
+"""What a kernel is written in, and whether it can be handed to an engine at all."""
+
+from __future__ import annotations
+
+from kernel_evaluator.labels.sources import Backend, recognise
+from kernel_evaluator.problems.jobs import Job, Verdict, unmeasured_row
+from kernel_evaluator.records.rows import Environment, Failure, Status
+
+from leaderboard.checks.kernels import DEEPEST, is_too_deep
+
+TOO_DEEP = Failure(
+    name="NestedTooDeeply",
+    message=f"the kernel is nested more than {DEEPEST} levels deep: split its longest expression, or chain "
+    "of elif, into several statements",
+)
+
+
+def backends_of(source: str) -> tuple[Backend, ...]:
+    """Name what a kernel is written in; plain PyTorch where it is nested too deeply to be read."""
+    try:
+        return recognise(source).backends
+    except RecursionError:
+        return (Backend.TORCH,)
+
+
+def too_deep(job: Job) -> Verdict | None:
+    """Give the verdict on a kernel that no engine can read: it would end the engine."""
+    if not is_too_deep(job.source):
+        return None
+    row = unmeasured_row(job, Status.COMPILE_ERROR, TOO_DEEP)
+    return Verdict(row=row, environment=Environment(device="", gpu=""))
