@@ -284,20 +284,30 @@ def _is_model(device: str, gpu: str) -> bool:
 def _carry_over(case: Case, before: ResultFile) -> ResultFile:
     """Keep recorded rows that the work file has no verdict for and that still belong to the submission.
 
-    No verdict outlives its evaluator: where another one tried and failed, that failure stands.
+    No verdict outlives its evaluator: where another one tried and failed, that failure stands. Nor does one
+    come back: a work file that is recorded late, or twice, changes nothing that was judged after it.
     """
     rows = {row.key: row for row in case.result.rows}
-    known = {row.key: row.evaluator_sha256 for row in before.rows}
-    judged = {
-        key
-        for key, row in rows.items()
-        if row.status is not Status.INFRA_ERROR or row.evaluator_sha256 != known.get(key)
-    }
+    known = {row.key: row for row in before.rows}
+    judged = {key for key, row in rows.items() if key not in known or _replaces(row, known[key])}
     candidates = dataclasses.replace(before, rows=tuple(row for row in before.rows if row.key not in judged))
     kept = [row for row in candidates.rows if not any(rows_belong(_only(case, candidates, row)))]
     rows.update({row.key: row for row in kept})
     environments = {**before.environments, **case.result.environments}
     return with_rows(case.result, rows, environments)
+
+
+def _replaces(row: Row, known: Row) -> bool:
+    if row.evaluator_sha256 != known.evaluator_sha256:
+        return True
+    if Status.INFRA_ERROR in (row.status, known.status):
+        return row.status is not Status.INFRA_ERROR
+    return row.kernel_sha256 != known.kernel_sha256 or _finished(row) >= _finished(known)
+
+
+def _finished(row: Row) -> datetime:
+    """When the last was said of a kernel: by its second evaluation, if it had one."""
+    return datetime.fromisoformat((row.second or {}).get("finished_at") or row.finished_at or FIRST_DAY)
 
 
 def _only(case: Case, result: ResultFile, row: Row) -> Case:

@@ -60,7 +60,8 @@ class SteadyEngine(FakeEngine):
                 os._exit(137)
             taken_s = float(os.environ.get("STEADY_CPU_SECONDS", verdict.row.cpu_seconds))
             row = replace(verdict.row, cpu_seconds=taken_s, kernel_sha256=kernels[verdict.row.key])
-            yield replace(verdict, row=row)
+            ended = os.environ.get("STEADY_FINISHED_AT", row.finished_at)
+            yield replace(verdict, row=replace(row, finished_at=ended))
 
 
 def _await_rows(count: int) -> None:

@@ -672,16 +672,18 @@ at_once = 1
 
 def test_an_appeal_judges_a_merged_entry_again_without_a_pull_request(project: Project) -> None:
     pull = project.open_pull({PATH: GOOD})
-    project.label(pull)
+    evaluated = project.label(pull)
     project.merge(pull)
     before = project.comment(pull)
-    project.runner.extra = {"STEADY_CPU_SECONDS": "9"}
+    project.runner.extra = {"STEADY_CPU_SECONDS": "9", "STEADY_FINISHED_AT": "2026-01-02T00:00:00Z"}
     button(project, "again", entry="alice-first")
 
     result = project.result("alice-first")
     assert 2 == result["revision"]
     assert {9.0} == {row["cpu_seconds"] for row in result["rows"]}
     assert before == project.comment(pull)
+    project.runner.rerun(evaluated, "publish")
+    assert result == project.result("alice-first"), "what is published again brings no older verdict back"
 
 
 def test_the_weekly_second_look_at_every_board_says_in_public_what_it_changed(
