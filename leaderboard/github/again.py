@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
 from leaderboard.github.event import Runner
-from leaderboard.github.host import Host
+from leaderboard.github.host import Host, blob_sha
 from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.say import log
 from leaderboard.github.settings import BoardSettings, RepositorySettings
@@ -26,19 +27,26 @@ def queue_merged(
     verb: str,
     now: datetime,
 ) -> None:
-    """Put merged entries into the queue, in this order, as they stand on the base branch; start a run."""
+    """Put merged entries into the queue, in this order, as they stand on the base branch; start a run.
+
+    The checkout may be older than the branch: what was changed or withdrawn since is left out.
+    """
     commit = host.tip(settings.base_ref)
     entries = host.trees(commit).entries
     for one in listed:
         submission = one.submission
         path = f"{FOLDER}{submission.entry}.json"
+        file = entries.get(path.removeprefix(FOLDER))
+        if file is None or file.sha != blob_sha(Path(path).read_bytes()):
+            log(f"left out: {submission.entry} was changed or withdrawn since this run was asked for")
+            continue
         item = queue.Item(
             pull=0,
             head_sha=commit,
             board=board.name,
             entry=submission.entry,
             path=path,
-            blob_sha=entries[path.removeprefix(FOLDER)].sha,
+            blob_sha=file.sha,
             submission_sha256=submission.sha256,
             display_name=submission.display_name,
             kernels=len(one.kernels),

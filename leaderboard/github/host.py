@@ -70,6 +70,11 @@ class Pull:
     author_login: str
 
 
+def blob_sha(content: bytes) -> str:
+    """Give the name by which git knows a file of this content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
 def is_command(label: str) -> bool:
     """Say whether a label starts an evaluation, by its name alone: what evaluate.yml asks too."""
     return label == "evaluate" or label.startswith("evaluate: ")
@@ -178,7 +183,7 @@ class Host:
     def blob(self, sha: str) -> bytes:
         """Read a file's content by its git name, and check that it is what was named."""
         content = b64decode(self._repository.get_git_blob(sha).content)
-        found = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+        found = blob_sha(content)
         if found != sha:
             raise HostError(f"the host gave content {found} for blob {sha}")
         return content

@@ -601,10 +601,10 @@ def test_a_host_that_is_down_fails_the_run_and_keeps_the_place(project: Project)
     assert [("alice-first", 0)] == in_queue(project)
 
 
-def button(project: Project, verb: str, sender: str = "maria", **inputs: str) -> Run:
+def button(project: Project, verb: str, sender: str = "maria", checkout: str = "main", **inputs: str) -> Run:
     """Press a button of board.yml, and let the runs that it starts happen."""
     given = {"inputs": {"verb": verb, **inputs}, "sender": {"login": sender}}
-    run = project.runner.run("board.yml", "workflow_dispatch", given)
+    run = project.runner.run("board.yml", "workflow_dispatch", given, head=checkout)
     work_off(project)
     return run
 
@@ -740,6 +740,20 @@ def test_a_struck_kernel_counts_as_missing_and_its_row_stays(project: Project) -
     assert 3 == len(project.result("alice-first")["rows"])
     assert "reads the answer" in project.on_main("data/notices.json")
     assert "level_1_problem_19_sample_0" in project.on_main("data/struck.json")
+
+
+@pytest.mark.parametrize("since", [None, GOOD.replace(b"2.0", b"2.5")])
+def test_what_was_changed_or_withdrawn_while_a_button_waited_is_left_out(
+    project: Project, since: bytes | None
+) -> None:
+    project.merge(project.open_pull({PATH: GOOD}))
+    when_pressed = project.main
+    project.commit_to_main({PATH: since})
+    run = button(project, "again", entry="alice-first", checkout=when_pressed)
+
+    assert "success" == run.results["board"]
+    assert "alice-first was changed or withdrawn since this run was asked for" in run.log
+    assert project.result("alice-first") is None
 
 
 @pytest.mark.parametrize("verb", ["ban", "strike", "again"])
