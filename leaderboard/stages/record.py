@@ -298,9 +298,7 @@ def _carry_over(case: Case, before: ResultFile) -> ResultFile:
 
 
 def _replaces(row: Row, known: Row) -> bool:
-    if row.evaluator_sha256 != known.evaluator_sha256:
-        return True
-    if Status.INFRA_ERROR in (row.status, known.status):
+    if row.evaluator_sha256 == known.evaluator_sha256 and Status.INFRA_ERROR in (row.status, known.status):
         return row.status is not Status.INFRA_ERROR
     return row.kernel_sha256 != known.kernel_sha256 or _finished(row) >= _finished(known)
 

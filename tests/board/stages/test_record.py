@@ -218,6 +218,17 @@ def test_a_lost_container_takes_a_verdict_away_only_where_another_evaluator_gave
     assert verdicts == [("correct", after), ("correct", after), (stands, after)]
 
 
+@pytest.mark.parametrize("evaluator", ["a", "b"])
+def test_what_is_recorded_late_brings_back_no_verdict_that_was_judged_since(repository, evaluator):
+    work = repository.evaluate(evaluator="a" * 64)
+    work.write_text(work.read_text().replace("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"))
+    repository.record(work)
+    before = repository.recorded
+    ended = repository.record(repository.evaluate(evaluator=evaluator * 64))
+    assert "unchanged" in ended.stdout, ended.stderr
+    assert before == repository.recorded
+
+
 def test_two_writers_cannot_record_at_once(repository):
     work = repository.evaluate()
     repository.data.mkdir()
