@@ -234,7 +234,7 @@ def _extras() -> Iterator[Finding]:
 
 def _room() -> Iterator[Finding]:
     memory = _free_memory()
-    disk = shutil.disk_usage(Path.cwd()).free
+    disk = shutil.disk_usage(Path()).free
     for name, free, wanted in (("free memory", memory, 4 * _GIB), ("free disk", disk, 8 * _GIB)):
         mend = f"free at least {wanted // _GIB} GiB"
         found = f"{free / _GIB:.1f} GiB"

@@ -35,7 +35,7 @@ from leaderboard.prompts import PromptOptions
 from leaderboard.prompts.shown import shown
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.workers import Device, Workers
-from leaderboard.stages.checked import checked
+from leaderboard.stages.checked import checked, chosen_problems
 from leaderboard.stages.evaluate import chosen_device, visible_gpus
 from leaderboard.texts.say import say
 
@@ -221,13 +221,7 @@ def _queue(gpus: tuple[int, ...], build_dir: str | None) -> Judgements:
 
 
 def _dataset(splits: list[str], problem_ids: list[int], prompt: PromptOptions) -> MemoryDataset:
-    problem_set = ProblemSet()
-    problems = [
-        problem_set.load(level, problem_id)
-        for level in (int(split.removeprefix("level_")) for split in splits)
-        for problem_id in problem_set.ids(level)
-        if not problem_ids or problem_id in problem_ids
-    ]
+    problems = chosen_problems((int(split.removeprefix("level_")) for split in splits), problem_ids)
     samples = [
         Sample(
             id=f"level_{problem.level}_problem_{problem.problem_id}",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kernel_evaluator.problems.problem_set import Problem, ProblemSet
+from kernel_evaluator.problems.problem_set import Problem
 
 from leaderboard.client import JudgeClient
 from leaderboard.generate.looking import Looking, asking_again
@@ -16,6 +15,7 @@ from leaderboard.generate.turns import feedback
 from leaderboard.prompts import PromptOptions
 from leaderboard.prompts.shown import shown
 from leaderboard.reward import KEY_VARIABLE, SHAPING, URL_VARIABLE, Reward, Shaping, reward
+from leaderboard.stages.checked import chosen_problems
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +70,9 @@ class Tasks:
     timeout_s: float = 180.0
     shaping: Shaping = SHAPING
 
-    def problems(self) -> Iterator[Problem]:
-        """List the problems."""
-        problem_set = ProblemSet()
-        for level in self.levels:
-            for problem_id in problem_set.ids(level):
-                if not self.problem_ids or problem_id in self.problem_ids:
-                    yield problem_set.load(level, problem_id)
+    def problems(self) -> list[Problem]:
+        """List the problems; raise ValueError where one of `problem_ids` is in none of the levels."""
+        return chosen_problems(self.levels, self.problem_ids)
 
     def problem(self, level: int, problem_id: int) -> Problem:
         """Give one problem; raise ValueError where there is none of that name among these."""

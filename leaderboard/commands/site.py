@@ -129,8 +129,10 @@ def opened(site: Path) -> Iterator[tuple[str, Browser]]:
         Thread(target=server.serve_forever, daemon=True).start()
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
         address = f"http://127.0.0.1:{server.server_address[1]}/"
-        yield address, running.chromium.launch(executable_path=browser, args=flags)
-        server.shutdown()
+        try:
+            yield address, running.chromium.launch(executable_path=browser, args=flags)
+        finally:
+            server.shutdown()
 
 
 def _server(folder: Path, port: int) -> ThreadingHTTPServer:

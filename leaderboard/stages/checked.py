@@ -1,9 +1,12 @@
-"""What settings of an evaluation can be: the choices, and a check for callers whose options are free text."""
+"""What settings of an evaluation can be, and its problems: checks for callers whose options are free text."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet
 
 if TYPE_CHECKING:
     from kernel_evaluator.problems.jobs import Settings
@@ -46,3 +49,15 @@ def checked(settings: Settings) -> Settings:
             f"timeout must be above 0 and at most {LONGEST_S:g} seconds, got {settings.timeout_s}"
         )
     return settings
+
+
+def chosen_problems(levels: Iterable[int], problem_ids: Collection[int]) -> list[Problem]:
+    """Give these problems of some levels, all where none is named; raise ValueError where one is in none."""
+    problem_set, asked = ProblemSet(), list(dict.fromkeys(levels))
+    there = [(level, problem_id) for level in asked for problem_id in problem_set.ids(level)]
+    if unknown := sorted(set(problem_ids) - {problem_id for _, problem_id in there}):
+        raise ValueError(
+            f"problem_ids: no problem {unknown[0]} in level {' or '.join(map(str, asked))}; "
+            "kbl problems list names them"
+        )
+    return [problem_set.load(*place) for place in there if not problem_ids or place[1] in problem_ids]

@@ -130,6 +130,11 @@ def test_a_gpu_that_there_is_not_is_named(monkeypatch):
         kernelbench(device=2)
 
 
+def test_a_problem_that_there_is_not_is_named():
+    with pytest.raises(ValueError, match="problem_ids: no problem 99 in level 3; kbl problems list"):
+        kernelbench(device="cpu", splits="level_3", problem_ids=[1, 99])
+
+
 def test_an_option_that_changes_nothing_says_so(capfd):
     kernelbench(device="cpu", problem_ids=19, num_perf_trials=10)
     assert (
