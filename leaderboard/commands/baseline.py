@@ -52,7 +52,7 @@ def import_command(
     from kernel_evaluator.records.rows import Environment
 
     from leaderboard.files.store import StoreError, read_strictly, write_atomically
-    from leaderboard.runs.reading import read_times
+    from leaderboard.runs.reading import times_in
 
     if eager is None and compiled is None:
         raise _failed("give --eager, --compiled or both")
@@ -64,7 +64,7 @@ def import_command(
         device = device_of(*files)
         problem_set = ProblemSet()
         problems, unknown = import_timings(files[0], files[1], problem_set)
-        times = [read_times(str(path), problem_set) for path in (eager, compiled) if path is not None]
+        times = [times_in(data, problem_set) for data in files if data is not None]
         told = next((each for each in times if each.ms), times[0])
         if len(precisions := {each.precision for each in times if each.ms}) > 1:
             raise ValueError(f"their times are in {' and '.join(sorted(precisions))}; give files of one")

@@ -204,7 +204,7 @@ def _report(outcome: Outcome, submission: Path, request: Request) -> bool:
     )
     say(f"written to {outcome.path}")
     own_problems = _own_problems(request)
-    _tell_what_next(outcome, submission, request)
+    _tell_what_next(outcome, submission, request, own_problems)
     if waiting := outcome.waiting:
         say(f"error: {len(waiting)} kernels have no verdict ({waiting[0]}, …): run it again", err=True)
     elif outcome.result.profile == "ranked" and not own_problems:
@@ -213,13 +213,13 @@ def _report(outcome: Outcome, submission: Path, request: Request) -> bool:
     return not waiting and not outcome.plan.missing_problems
 
 
-def _tell_what_next(outcome: Outcome, submission: Path, request: Request) -> None:
+def _tell_what_next(
+    outcome: Outcome, submission: Path, request: Request, own_problems: list[Path | str]
+) -> None:
     """Name the commands that show why a kernel failed, and that judge once more what is in quarantine."""
     from kernel_evaluator.records.rows import Status
 
     from leaderboard.stages.evaluate import WORK_ROOT
-
-    own_problems = _own_problems(request)
 
     failed = [row.key for row in outcome.result.rows if row.failure and row.status is not Status.INFRA_ERROR]
     if failed:

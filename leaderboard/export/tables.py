@@ -15,6 +15,7 @@ from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 from kernel_evaluator.upstream.files import write_text
 
 from leaderboard.export.schemas import Columns, arrow_schema
+from leaderboard.files.store import written_beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +51,8 @@ def write(folder: Path, tables: Sequence[Table], card: Card) -> None:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise ValueError(f"a row of {table.name} does not fit its schema: {error}") from error
         path = folder / "data" / f"{table.name}.parquet"
-        part = path.with_suffix(".part")
-        try:
-            pq.write_table(arrow, part, compression="zstd")
-            part.rename(path)
-        except OSError as error:
-            error.filename = str(path)  # a full disk names no file
-            raise
-        finally:
-            part.unlink(missing_ok=True)
+        with written_beside(path) as beside:
+            pq.write_table(arrow, beside, compression="zstd")
         lines = (json.dumps(dict(line), ensure_ascii=False) + "\n" for line in table.lines)
         write_text(folder / "data" / f"{table.name}.jsonl", "".join(lines))
     write_text(folder / "README.md", _card(tables, card))

@@ -135,23 +135,46 @@ def write_atomically(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     descriptor = -1
+    with naming(path):
+        try:
+            descriptor = _opened_alone(temporary)
+            os.ftruncate(descriptor, 0)
+            with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(descriptor)
+            os.fchmod(descriptor, 0o644)
+            temporary.replace(path)
+        finally:
+            if descriptor >= 0:
+                if _is_at(descriptor, temporary):
+                    temporary.unlink()
+                os.close(descriptor)
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """Give a neighbour to write to, which then takes the file's place: the file is there whole or not at all.
+
+    For what a library writes, or many files in a row; what must outlive a crash goes by `write_atomically`.
+    """
+    temporary = path.with_name(f".{path.name}.new")
+    with naming(path):
+        try:
+            yield temporary
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have an OSError name the file that was to be written: a full disk names none."""
     try:
-        descriptor = _opened_alone(temporary)
-        os.ftruncate(descriptor, 0)
-        with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(descriptor)
-        os.fchmod(descriptor, 0o644)
-        temporary.replace(path)
+        yield
     except OSError as error:
-        error.filename = str(path)  # a full disk names no file
+        error.filename = str(path)
         raise
-    finally:
-        if descriptor >= 0:
-            if _is_at(descriptor, temporary):
-                temporary.unlink()
-            os.close(descriptor)
 
 
 def _opened_alone(path: Path) -> int:

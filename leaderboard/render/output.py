@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from isal import igzip  # six times as fast as zlib, for files a tenth larger
 
+from leaderboard.files.store import naming, written_beside
 from leaderboard.texts.inert import visible_json
 
 _MARK = ".kbl-files"
@@ -56,7 +56,7 @@ class SiteFolder:
             self._folders.add(path.parent)
         if known is None:
             # First, so that an interrupted build leaves nothing unnoted; a torn line spoils no other.
-            with _named(path), (self.root / _MARK).open("a", encoding="utf-8") as mark:
+            with naming(path), (self.root / _MARK).open("a", encoding="utf-8") as mark:
                 mark.write(f"\n{name}")
         replace_file(path, data)
         self.written += 1
@@ -160,23 +160,8 @@ def _as_json(value: Any) -> str:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write beside and rename, so that no half file ever stands."""
-    partial = path.with_name(f".{path.name}.partial")
-    with _named(path):
-        try:
-            partial.write_bytes(data)
-            partial.replace(path)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        error.filename = str(path)  # a full disk names no file
-        raise
+    with written_beside(path) as beside:
+        beside.write_bytes(data)
 
 
 def _content(path: Path) -> bytes | None:

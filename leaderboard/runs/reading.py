@@ -125,12 +125,13 @@ def read_times(text: str, problem_set: ProblemSet) -> Times:
     if not isinstance(data, dict) or not any(str(name).startswith("level") for name in data):
         raise StoreError(f"{path}: not a timing file: no key like level1")
     try:
-        return _from_timing_file(data, problem_set)
+        return times_in(data, problem_set)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{path}: not a timing file: {error!r}") from error
 
 
-def _from_timing_file(data: Mapping[str, Any], problem_set: ProblemSet) -> Times:
+def times_in(data: Mapping[str, Any], problem_set: ProblemSet) -> Times:
+    """Take the times out of a timing file of KernelBench's that was read; its errors are as they come."""
     found: dict[ProblemKey, float] = {}
     timed: list[Mapping[str, Any]] = []
     for level in (1, 2, 3, 4):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernel_evaluator.machine.extras import require
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from leaderboard.files.store import written_beside
 
 
 class PlotError(Exception):
@@ -31,21 +29,9 @@ def draw_fast_p(path: Path, title: str, curves: Mapping[str, Sequence[tuple[floa
     axes.set(xlabel="p", ylabel="share of problems correct and faster than p", title=title, ylim=(0, None))
     axes.legend()
     try:
-        _save(figure, path)
+        with written_beside(path) as beside:
+            figure.savefig(beside, format=path.suffix[1:] or None)
     except ValueError as error:
         raise PlotError(f"{path}: {error}") from error
     finally:
         pyplot.close(figure)
-
-
-def _save(figure: Figure, path: Path) -> None:
-    """Write the picture through a temporary neighbour; it is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        figure.savefig(temporary, format=path.suffix[1:] or None)
-        temporary.replace(path)
-    except OSError as error:
-        error.filename = str(path)  # a full disk names no file
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
