@@ -1,6 +1,6 @@
 // Compares entries problem by problem: the first two by score and drawing, all of them in the table.
 import { factors, onAgainst, over } from "./against.js";
-import { offerToSave } from "./charts.js";
+import { liven } from "./charts.js";
 import { entryData, fetchJson } from "./data.js";
 import { byId, el, root, svg } from "./dom.js";
 import * as format from "./format.js";
@@ -82,7 +82,7 @@ async function show() {
   const shown = pairs.filter((pair) => !fields.outcome.value || pair.outcome === fields.outcome.value);
   byId("found").textContent = `${shown.length} of ${pairs.length} problems`;
   byId("result").replaceChildren(also(others), el("div", { class: "versus" }, scatter(shown, a, b), score(pairs, a, b)), table(shown, all));
-  offerToSave(byId("result").querySelector("svg.chart"));
+  liven(byId("result").querySelector("svg.chart"));
   sortable(byId("pairs"));
 }
 

@@ -1,5 +1,5 @@
 // What every page has: meanings that open in place, charts that can be taken along, and what an address leads to unfolded.
-import { offerToSave } from "./charts.js";
+import { liven } from "./charts.js";
 import { handFocusOn } from "./heirs.js";
 import { openInPlace } from "./meanings.js";
 
@@ -17,4 +17,4 @@ addEventListener("unhandledrejection", (event) => {
   const said = document.getElementById("found");
   if (said) said.textContent = `Something did not arrive: ${event.reason?.message ?? event.reason}. Reload the page to try again.`;
 });
-for (const chart of document.querySelectorAll("svg.chart")) offerToSave(chart);
+for (const chart of document.querySelectorAll("svg.chart")) liven(chart);

@@ -781,6 +781,31 @@ def test_a_chart_can_be_taken_along_as_one_file(page: Any, site: str) -> None:
     assert re.search(r"Compare entries · .+ · \d{4}-\d\d-\d\d · 127\.0\.0\.1", text)
 
 
+def test_the_dots_of_a_chart_are_one_stop_of_the_tab_key_and_arrows_go_among_them(
+    page: Any, site: str
+) -> None:
+    page.goto(f"{site}compare.html")
+    page.wait_for_selector(".scatter circle")
+    where = "document.activeElement.querySelector('circle')?.getAttribute('cx')"
+    across = sorted(
+        page.eval_on_selector_all(
+            ".scatter circle", "all => all.map((dot) => Number(dot.getAttribute('cx')))"
+        )
+    )
+    assert len(across) > 2
+    page.locator(".scatter a[tabindex='0']").focus()
+    seen = [page.evaluate(where)]
+    for key in ("ArrowLeft", "ArrowRight", "End", "ArrowRight", "Home"):
+        page.keyboard.press(key)
+        seen.append(page.evaluate(where))
+    assert [across[at] for at in (0, 0, 1, -1, -1, 0)] == list(map(float, seen))
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")
+    assert "Save as SVG" == page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("Shift+Tab")
+    assert across[1] == float(page.evaluate(where))
+
+
 def test_nothing_is_loaded_from_elsewhere(page: Any, site: str) -> None:
     fetched: list[str] = []
     page.on("request", lambda request: fetched.append(request.url))
