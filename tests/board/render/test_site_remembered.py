@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from kernel_evaluator.records.places import PROBLEM_SET
 
 from leaderboard.render.reading.remembered import Memory
+from leaderboard.render.stamp import made_with
+
+OURS = ("leaderboard", "kernel_evaluator")
 
 
 @pytest.fixture
@@ -66,3 +72,10 @@ def test_what_was_worked_out_is_known_to_the_next_build_of_the_same_code(memory:
     assert Memory(memory.folder, "code 2").recall_known().get("digest") is None
     (memory.folder / "known").write_bytes(b"torn")
     assert memory.recall_known().get("digest") is None
+
+
+def test_no_code_that_pages_are_made_with_changes_unseen() -> None:
+    import_module("leaderboard.render.reading.sources")
+    ours = [module for name, module in sys.modules.items() if name.partition(".")[0] in OURS]
+    assert {Path(module.__file__) for module in ours if module.__file__} <= set(made_with())
+    assert PROBLEM_SET / "figures.json" in made_with()
