@@ -5,32 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leaderboard.commands.numbers import finite
-from leaderboard.texts.faults import words_for
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import Format, Output, Problems, finite, problem_set_in
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
     from leaderboard.runs.analyze import Question
     from leaderboard.runs.compare import Comparison, Pair
     from leaderboard.runs.reading import Measured
-
-
-class Format(StrEnum):
-    """How figures are printed."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    JSON = "json"
-
-
-_Output = Annotated[Format, typer.Option("--format", help="How to print.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -57,27 +44,24 @@ def analyze_command(
     ] = None,
     k: Annotated[list[int] | None, typer.Option(help="A k of pass@k; may be repeated.", min=1)] = None,
     categories: Annotated[bool, typer.Option(help="Break levels down by category.")] = True,
-    output: _Output = Format.TABLE,
+    output: Output = Format.TABLE,
     plot: Annotated[
         Path | None, typer.Option(help="Draw fast_p over p into this .svg or .png.", callback=_picture)
     ] = None,
-    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+    problems: Problems = None,
 ) -> None:
     """Break a run's scores down by level and category: fast_p, geomean, pass@k, percentiles of speedup.
 
     As in KernelBench, rates are over all problems of the run's levels, and fast_p is strict (speedup > p).
     Exit status: 0 shown, 1 a file cannot be read or the plot cannot be drawn, 2 an option is wrong.
     """
-    from kernel_evaluator.problems.problem_set import ProblemSet
-    from kernel_evaluator.records.places import PROBLEM_SET
-
     from leaderboard.files.store import StoreError
     from leaderboard.runs.analyze import DEFAULT_THRESHOLDS, Question, analyze, fast_p_curve
     from leaderboard.runs.reading import read_measured, read_times
     from leaderboard.show.plots import PlotError, draw_fast_p
 
     try:
-        problem_set = ProblemSet(problems or PROBLEM_SET)
+        problem_set = problem_set_in(problems)
         measured = read_measured(source)
         times = {name: read_times(text, problem_set) for name, text in _named(against or []).items()}
         for name, each in times.items():
@@ -93,7 +77,7 @@ def analyze_command(
         if plot:
             draw_fast_p(plot, measured.name, fast_p_curve(measured, problem_set, question))
     except (StoreError, PlotError, ValueError, OSError) as error:
-        raise _failed(error) from error
+        raise failed(error) from error
     if any(line["correct"] and line["deployed"] is None for line in lines):
         say("note: the run has no speedups; --against NAME=FILE names times to compare with", err=True)
     facts = {"name": measured.name, "hardware": measured.hardware}
@@ -104,7 +88,7 @@ def compare_command(
     a: Annotated[Path, typer.Argument(help="A result file or a run folder.")],
     b: Annotated[Path, typer.Argument(help="Another one.")],
     *,
-    output: _Output = Format.TABLE,
+    output: Output = Format.TABLE,
     top: Annotated[int, typer.Option(help="Kernels listed in a table; 0 lists all.", min=0)] = 20,
 ) -> None:
     """Put two runs side by side: what each gets right, and how much faster B is where both are right.
@@ -118,7 +102,7 @@ def compare_command(
     try:
         comparison = compare(read_measured(a), read_measured(b))
     except (StoreError, OSError) as error:
-        raise _failed(error) from error
+        raise failed(error) from error
     facts = _summary(comparison)
     if output in (Format.JSON, Format.CSV):
         lines = [_pair_line(pair) for pair in comparison.pairs]
@@ -160,8 +144,7 @@ def _shown(lines: Sequence[Mapping[str, Any]], output: Format, facts: Mapping[st
     from tabulate import tabulate
 
     head = "\n".join(f"{name}: {value}" for name, value in facts.items() if value not in ("", None))
-    style = "simple" if output is Format.TABLE else "github"
-    return head + "\n\n" + tabulate([_rounded(line) for line in lines], headers="keys", tablefmt=style)
+    return head + "\n\n" + tabulate([_rounded(line) for line in lines], headers="keys", tablefmt=output.style)
 
 
 def _rounded(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,8 +195,3 @@ def _pair_row(pair: Pair) -> dict[str, Any]:
         "B speedup": line["b_speedup"],
         "B over A": ratio,
     }
-
-
-def _failed(error: Exception) -> typer.Exit:
-    say(f"error: {words_for(error)}", err=True)
-    return typer.Exit(1)

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leaderboard.commands.evaluate import Device, selection_of
-from leaderboard.commands.numbers import finite
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import (
+    Device,
+    Levels,
+    Only,
+    Problems,
+    finite,
+    picked_problems,
+    problem_set_in,
+)
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -29,7 +37,6 @@ _TWINS_S = {"cpu": 3.0, "cuda": 1.5}
 """Seconds for a problem, after which distributions beyond the first few are left out."""
 
 _Device = Annotated[Device, typer.Option(help="What to run on.")]
-_Problems = Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")]
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +51,7 @@ def audit_command(
     result: _Result,
     *,
     submission: _Entry = None,
-    problems: _Problems = None,
+    problems: Problems = None,
     keys: Annotated[str, typer.Option(help="These kernels, separated by commas.")] = "",
     top: Annotated[int, typer.Option(help="Else all in quarantine and so many of the fastest.", min=0)] = 10,
     engine: Annotated[str, typer.Option(help="Where kernels run: local or ray.")] = "local",
@@ -69,14 +76,14 @@ def audit_command(
         entry, settings, place = _judged_by(recorded, submission, device, engine)
         chosen = [KernelKey.parse(key) for key in keys.split(",")] if keys else choose(recorded, top)
         _require_rows(recorded, chosen)
-        known = load_problems(_problem_set(problems), chosen, recorded.sizes)
+        known = load_problems(problem_set_in(problems), chosen, recorded.sizes)
         jobs = jobs_for(chosen, entry.kernels, known)
         if out is not None and out.is_dir():
             raise ValueError(f"--out must be a file, {out} is a folder")
         findings: list[Finding] = []
         _write(out, findings)  # what cannot be written is better known before than after
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
-        raise _failed(error) from error
+        raise failed(error, 2) from error
     for finding in audit(recorded, jobs, place.engine, settings):
         findings.append(finding)
         say(f"{finding.before.key}: {finding.differs or 'holds'}")
@@ -91,7 +98,7 @@ def replay_command(
     key: Annotated[str, typer.Argument(help="The kernel: level_1_problem_19_sample_0.")],
     *,
     submission: _Entry = None,
-    problems: _Problems = None,
+    problems: Problems = None,
     device: _Device = Device.AUTO,
 ) -> None:
     """Show the log and the evidence behind a row, and run its counter-example once more.
@@ -119,7 +126,7 @@ def replay_command(
         recorded, wanted = read_result(result), KernelKey.parse(key)
         _require_rows(recorded, [wanted])
     except (StoreError, ValueError, OSError) as error:
-        raise _failed(error) from error
+        raise failed(error, 2) from error
     row = next(row for row in recorded.rows if row.key == wanted)
     say(f"{key} is {row.status}: {row.failure.message if row.failure else 'nothing is held against it'}")
     if row.failure and row.failure.log:
@@ -132,12 +139,12 @@ def replay_command(
         raise typer.Exit(1)
     try:
         entry, settings, _ = _judged_by(recorded, submission, device)
-        known = load_problems(_problem_set(problems), [wanted], recorded.sizes)
+        known = load_problems(problem_set_in(problems), [wanted], recorded.sizes)
         [job] = jobs_for([wanted], entry.kernels, known)
         if other := other_work(row, job.kernel_sha256, job.problem.sha256):
             raise ValueError(f"{other}; name what was with --submission and --problems")
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
-        raise _failed(ValueError(f"the counter-example was not run: {words_for(error)}")) from error
+        raise failed(f"the counter-example was not run: {words_for(error)}", 2) from error
     try:
         again = replay(job, settings, example)
     except RunFailed as error:
@@ -160,8 +167,8 @@ def certify_command(
     out: Annotated[Path | None, typer.Option(help="The file; read first, and continued.")] = None,
     twins: Annotated[Path | None, typer.Option(help="What twins show; read first, and continued.")] = None,
     precision: Annotated[str, typer.Option(help="Of which boards: fp32 or bf16.")] = "fp32",
-    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
-    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
+    level: Levels = None,
+    only: Only = "",
     limit_s: Annotated[
         float,
         typer.Option(help="Stop after so many seconds; run again to go on.", min=0.0, callback=finite),
@@ -183,12 +190,12 @@ def certify_command(
     require("evaluate", "kbl certify")
     where = chosen_device(device.value)
     if precision not in BOARD_PRECISIONS:
-        raise _failed(ValueError(f"--precision must be {' or '.join(BOARD_PRECISIONS)}, got {precision!r}"))
+        raise failed(f"--precision must be {' or '.join(BOARD_PRECISIONS)}, got {precision!r}", 2)
     try:
         open_place("local", where, gpus=None)
-        problems = _chosen_problems(where, selection_of(level, only, None))
+        problems = _problems_for(where, level, only)
     except (EvaluationError, ValueError) as error:
-        raise _failed(error) from error
+        raise failed(error, 2) from error
     deadline = time.monotonic() + limit_s
     left = _try_answers(problems, where, precision, out or path_for(precision), deadline, fresh=fresh)
     if precision == "fp32":
@@ -260,11 +267,11 @@ def copies_command(
     from leaderboard.runs.copies import copies
 
     if not submissions.is_dir():
-        raise _failed(ValueError(f"--submissions must be a folder, got {submissions}"))
+        raise failed(f"--submissions must be a folder, got {submissions}", 2)
     try:
         entries = [load(path) for path in sorted(submissions.glob("*.json"))]
     except (InvalidSubmissionError, OSError) as error:
-        raise _failed(error) from error
+        raise failed(error, 2) from error
     found = copies((entry.entry, key, text) for entry in entries for key, text in entry.kernels.items())
     for group in found:
         say(", ".join(f"{entry} {key}" for entry, key in group))
@@ -275,17 +282,12 @@ def _key(problem: Problem) -> str:
     return f"{problem.level}_{problem.problem_id}"
 
 
-def _chosen_problems(device: str, selection: Any) -> list[Problem]:
+def _problems_for(device: str, level: list[int] | None, only: str) -> list[Problem]:
     from kernel_evaluator.problems.problem_set import read_sizes
     from kernel_evaluator.records.keys import RANKED_LEVELS
 
     sizes = read_sizes() if device == "cpu" else {}
-    return [
-        problem.reduced(sizes)
-        for problem in _problem_set()
-        if problem.level in (selection.levels or RANKED_LEVELS)
-        and (not selection.problems or (problem.level, problem.problem_id) in selection.problems)
-    ]
+    return [each.reduced(sizes) for each in picked_problems(None, level or RANKED_LEVELS, only)]
 
 
 def _source(device: str) -> dict[str, str]:
@@ -343,13 +345,6 @@ def _require_rows(result: ResultFile, keys: Iterable[Any]) -> None:
         raise ValueError(f"the result has no row for {min(missing)}")
 
 
-def _problem_set(root: Path | None = None) -> Any:
-    from kernel_evaluator.problems.problem_set import ProblemSet
-    from kernel_evaluator.records.places import PROBLEM_SET
-
-    return ProblemSet(root or PROBLEM_SET)
-
-
 def _write(out: Path | None, findings: Sequence[Finding]) -> None:
     """Write what an audit found so far, so that one that is stopped has told it."""
     import json
@@ -358,8 +353,3 @@ def _write(out: Path | None, findings: Sequence[Finding]) -> None:
 
     if out is not None:
         write_atomically(out, json.dumps([each.to_json() for each in findings], indent=1) + "\n")
-
-
-def _failed(error: Exception) -> typer.Exit:
-    say(f"error: {words_for(error)}", err=True)
-    return typer.Exit(2)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaderboard.commands.evaluate import Device, parse_indices, selection_of
-from leaderboard.commands.numbers import finite
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import Device, Gpus, Levels, Only, finite, parse_indices, selection_of
 from leaderboard.stages.checked import LONGEST_S
-from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -55,9 +54,9 @@ def import_command(
     from leaderboard.runs.reading import times_in
 
     if eager is None and compiled is None:
-        raise _failed("give --eager, --compiled or both")
+        raise failed("give --eager, --compiled or both")
     if gpu and not re.fullmatch(r"\w[\w.-]*", gpu):
-        raise _failed(f"--gpu must be a name such as H100, of letters, digits, '.', '_' and '-', got {gpu!r}")
+        raise failed(f"--gpu must be a name such as H100, of letters, digits, '.', '_' and '-', got {gpu!r}")
     given = " and ".join(str(path) for path in (eager, compiled) if path is not None)
     try:
         files = [None if path is None else read_strictly(path) for path in (eager, compiled)]
@@ -69,13 +68,13 @@ def import_command(
         if len(precisions := {each.precision for each in times if each.ms}) > 1:
             raise ValueError(f"their times are in {' and '.join(sorted(precisions))}; give files of one")
     except (OSError, StoreError) as error:
-        raise _failed(words_for(error)) from error
+        raise failed(error) from error
     except KeyError as error:
-        raise _failed(f"{given}: a time of KernelBench's has a field {error}, one here lacks it") from error
+        raise failed(f"{given}: a time of KernelBench's has a field {error}, one here lacks it") from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise _failed(f"{given}: not timing files of KernelBench's: {error}") from error
+        raise failed(f"{given}: not timing files of KernelBench's: {error}") from error
     if unknown:
-        raise _failed(f"the problem set lacks {len(unknown)} of the names, first {unknown[0]}")
+        raise failed(f"the problem set lacks {len(unknown)} of the names, first {unknown[0]}")
     model = gpu or told.hardware or gpu_model(device)
     baseline = BaselineFile(
         gpu=model,
@@ -110,7 +109,7 @@ def from_result_command(
         results = [read_result(path) for path in (eager, compiled) if path is not None]
         baseline = baseline_of(eager=results[:1], compiled=results[1] if compiled else None)
     except (OSError, StoreError, ValueError) as error:
-        raise _failed(words_for(error)) from error
+        raise failed(error) from error
     _write(baseline, out)
 
 
@@ -118,9 +117,9 @@ def from_result_command(
 def measure_command(
     *,
     device: Annotated[Device, typer.Option(help="A CPU takes reduced sizes.")] = Device.CUDA,
-    gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
-    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
-    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
+    gpus: Gpus = "",
+    level: Levels = None,
+    only: Only = "",
     precision: Annotated[str, typer.Option(help="Of which board: fp32 or bf16.")] = "fp32",
     timeout: Annotated[
         float, typer.Option(help="Seconds a kernel may run.", min=1.0, max=LONGEST_S, callback=finite)
@@ -154,16 +153,15 @@ def measure_command(
                 timeout_s=timeout,
             ),
             problem_set=ProblemSet(),
-            selection=selection_of(level, only, None),
+            selection=selection_of(level, only),
             work_root=work,
         )
     except (EvaluationError, ValueError) as error:
-        say(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
+        raise failed(error, 2) from error
     try:
         baseline = run.measure(lambda row: say(f"{row.key} {row.status}"))
     except (EvaluationError, StoreError, ValueError) as error:
-        raise _failed(words_for(error)) from error
+        raise failed(error) from error
     _write(baseline, out)
 
 
@@ -180,7 +178,7 @@ def show_command(
     try:
         baseline = read_baseline(path)
     except (OSError, StoreError) as error:
-        raise _failed(words_for(error)) from error
+        raise failed(error) from error
     lines = [
         [
             name.replace("_", "/"),
@@ -203,16 +201,11 @@ def _write(baseline: BaselineFile, out: Path) -> None:
     try:
         lost = read_baseline(path).problems.keys() - baseline.problems.keys() if path.is_file() else ()
     except StoreError as error:
-        raise _failed(words_for(error)) from error
+        raise failed(error) from error
     if lost:
-        raise _failed(
+        raise failed(
             f"{path} has times of {len(lost)} problems that these lack; name another file with --out"
         )
     write_atomically(path, dump_baseline(baseline))
     compiled = sum(times.compiled is not None for times in baseline.problems.values())
     say(f"{path}: {len(baseline.problems)} problems, {compiled} of them compiled")
-
-
-def _failed(message: str) -> typer.Exit:
-    say(f"error: {message}", err=True)
-    return typer.Exit(1)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from leaderboard.commands.numbers import finite
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import finite
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -130,18 +131,12 @@ def _do(deed: Callable[[], Done]) -> Done:
     from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.github.settings import SettingsError
     from leaderboard.stages.upkeep import UpkeepError
-    from leaderboard.texts.faults import words_for
 
     try:
         return deed()
     except (UpkeepError, StoreError, SettingsError, InvalidSubmissionError, OSError) as error:
-        raise _failed(words_for(error)) from error
+        raise failed(error) from error
 
 
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
-
-
-def _failed(text: str) -> typer.Exit:
-    say(f"error: {text}", err=True)
-    return typer.Exit(1)

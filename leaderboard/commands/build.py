@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaderboard.commands.evaluate import selection_of
-from leaderboard.commands.numbers import finite
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import (
+    Levels,
+    Only,
+    Problems,
+    Samples,
+    finite,
+    problem_set_in,
+    selection_of,
+)
 from leaderboard.stages.checked import LONGEST_S
-from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -35,10 +42,10 @@ def build_command(  # noqa: PLR0913  # one option a choice
     jobs: Annotated[int | None, typer.Option(min=1, help="Builds at a time.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder of finished builds.")] = None,
     arch: Annotated[str | None, typer.Option(help="Target, such as 9.0a; this machine's GPU.")] = None,
-    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
-    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
-    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
-    sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
+    problems: Problems = None,
+    level: Levels = None,
+    only: Only = "",
+    sample: Samples = None,
     timeout: Annotated[
         float, typer.Option(help="Seconds a build may take.", min=1.0, max=LONGEST_S, callback=finite)
     ] = 600.0,
@@ -49,8 +56,6 @@ def build_command(  # noqa: PLR0913  # one option a choice
     Exit status: 0 all that needs building is built, 1 a kernel does not compile, 2 the command cannot start.
     """
     from kernel_evaluator.machine.extras import require
-    from kernel_evaluator.problems.problem_set import ProblemSet
-    from kernel_evaluator.records.places import PROBLEM_SET
 
     require("evaluate", "kbl build")
     from kernel_evaluator.building.builder import Builder
@@ -58,20 +63,19 @@ def build_command(  # noqa: PLR0913  # one option a choice
     from leaderboard.stages.build import build_all, summary_table
 
     try:
-        problem_set = ProblemSet(problems or PROBLEM_SET)
+        problem_set = problem_set_in(problems)
         selection = selection_of(level, only, sample)
         with Builder(cache_root=cache, workers=jobs, arch=arch, timeout_s=timeout) as builder:
             sizes = "full" if builder.arch else "reduced"
             wanted = [each for path in paths for each in _jobs(path, problem_set, selection, sizes)]
             builds = build_all(builder, wanted, _Lines(len(wanted)).show)
     except (ValueError, OSError) as error:
-        say(f"error: {words_for(error)}", err=True)
-        raise typer.Exit(2) from error
-    failed = [build for build in builds if build.is_failed]
-    for build in failed if logs else []:
+        raise failed(error, 2) from error
+    broken = [build for build in builds if build.is_failed]
+    for build in broken if logs else []:
         say(f"\n{build.entry} {build.key}: {build.message}\n{build.log[-_SHOWN_LOG_CHARACTERS:]}")
     say("\n" + summary_table(builds))
-    raise typer.Exit(1 if failed else 0)
+    raise typer.Exit(1 if broken else 0)
 
 
 def _jobs(path: Path, problem_set: ProblemSet, selection: Selection, sizes: str) -> Iterator[tuple[str, Job]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaderboard.commands.numbers import finite
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import (
+    Device,
+    Gpus,
+    Levels,
+    Only,
+    Problems,
+    Samples,
+    finite,
+    parse_indices,
+    problem_set_in,
+    selection_of,
+)
 from leaderboard.stages.checked import LONGEST_S, ProfileChoice, TimingMethod
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
@@ -24,14 +35,6 @@ if TYPE_CHECKING:
     from leaderboard.show.progress import Reporter
     from leaderboard.stages.evaluate import Evaluation, Outcome, Place
     from leaderboard.stages.plan import Selection
-
-
-class Device(StrEnum):
-    """What kernels run on. `auto` takes a GPU where there is one."""
-
-    AUTO = "auto"
-    CUDA = "cuda"
-    CPU = "cpu"
 
 
 class SizeChoice(StrEnum):
@@ -71,17 +74,17 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     timing_method: Annotated[
         TimingMethod, typer.Option(help="The clock of the profile compat; ranked has its own.")
     ] = TimingMethod.CUDA_EVENT,
-    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
-    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
-    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
-    sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
+    problems: Problems = None,
+    level: Levels = None,
+    only: Only = "",
+    sample: Samples = None,
     again: Annotated[
         bool, typer.Option("--again", help="Judge what is chosen once more, whatever its verdict was.")
     ] = False,
     timeout: Annotated[
         float, typer.Option(help="Seconds a kernel may run.", min=1.0, max=LONGEST_S, callback=finite)
     ] = 180.0,
-    gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
+    gpus: Gpus = "",
     census: Annotated[
         bool,
         typer.Option("--census", help="On a GPU, label kernels by what they launch: 3 s more a kernel."),
@@ -94,8 +97,6 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     Exit status: 0 every kernel has a verdict, 1 a file or a kernel has none, 2 the command cannot start.
     """
     from kernel_evaluator.problems.jobs import Settings
-    from kernel_evaluator.problems.problem_set import ProblemSet
-    from kernel_evaluator.records.places import PROBLEM_SET
 
     from leaderboard.show.progress import Reporter
     from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
@@ -118,7 +119,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
                 timing_method=timing_method.value,
                 profile_launches=census,
             ),
-            problem_set=ProblemSet(problems or PROBLEM_SET),
+            problem_set=problem_set_in(problems),
             selection=selection_of(level, only, sample),
             again=again,
             place=open_place(engine, chosen, gpus=indices, progress=reporter.event),
@@ -127,28 +128,9 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
             work_root=work,
         )
     except (EvaluationError, ValueError, OSError) as error:
-        say(f"error: {words_for(error)}", err=True)
-        raise typer.Exit(2) from error
+        raise failed(error, 2) from error
     fine = [_evaluate_one(path, request) for path in paths]
     raise typer.Exit(0 if all(fine) else 1)
-
-
-def selection_of(level: Iterable[int] | None, only: str, sample: Iterable[int] | None) -> Selection:
-    """Build the selection that `--level`, `--only` and `--sample` describe."""
-    from kernel_evaluator.records.keys import MAX_SAMPLE, PROBLEM_COUNTS
-
-    from leaderboard.stages.plan import Selection, parse_problem_list
-
-    for name, given, least, most in (
-        ("level", level, 1, max(PROBLEM_COUNTS)),
-        ("sample", sample, 0, MAX_SAMPLE),
-    ):
-        for number in given or ():
-            if not least <= number <= most:
-                raise ValueError(f"--{name} must be {least} to {most}, got {number}")
-    return Selection(
-        levels=frozenset(level or ()), problems=parse_problem_list(only), samples=frozenset(sample or ())
-    )
 
 
 def _evaluate_one(path: Path, request: Request) -> bool:
@@ -251,11 +233,3 @@ def _own_problems(request: Request) -> list[Path | str]:
 def _command(*words: object) -> str:
     """Write a command as a shell takes it, whatever its files are called."""
     return shlex.join(["kbl", *map(str, words)])
-
-
-def parse_indices(text: str) -> list[int] | None:
-    """Read GPU indices such as `0,1`; None where the text is empty."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isdecimal() for part in parts):
-        raise ValueError(f"--gpus must look like 0,1, got {text!r}")
-    return [int(part) for part in parts] or None

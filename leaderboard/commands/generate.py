@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaderboard.commands.numbers import finite
+from leaderboard.commands.options import Only, Problems, finite
 from leaderboard.stages.checked import LONGEST_S
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
@@ -31,7 +31,7 @@ def generate_command(  # noqa: PLR0913  # one option a choice
     api_key_env: Annotated[str, typer.Option(help="Variable that holds the key.")] = "",
     level: Annotated[list[int] | None, typer.Option(help="A level; may be repeated.")] = None,
     subset: Annotated[str, typer.Option(help="Only problems A-B of the level, both included: 1-10.")] = "",
-    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
+    only: Only = "",
     samples: Annotated[int, typer.Option(help="Samples a problem.", min=1, max=100)] = 1,
     backend: Annotated[
         str, typer.Option(help="cuda, triton, gluon, helion, cutile, cute, tilelang, cutlass, …")
@@ -68,7 +68,7 @@ def generate_command(  # noqa: PLR0913  # one option a choice
     log_prompts: Annotated[bool, typer.Option(help="Write each prompt beside its kernel.")] = False,
     retry_given_up: Annotated[bool, typer.Option(help="Draw samples again that gave no kernel.")] = False,
     runs: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
-    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+    problems: Problems = None,
     engine: Annotated[str, typer.Option(help="With --turns: where kernels are judged.")] = "local",
     device: Annotated[str, typer.Option(help="With --turns: cuda or cpu.")] = "cuda",
 ) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from leaderboard.commands.numbers import finite
-from leaderboard.texts.faults import words_for
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import Samples, finite
 from leaderboard.texts.say import say
 
 
@@ -36,7 +36,7 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
     cost_usd: Annotated[
         float, typer.Option(help="What generating the entry cost.", min=0.0, callback=finite)
     ] = 0.0,
-    sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
+    sample: Samples = None,
 ) -> None:
     """Pack kernels into a submission file and check it. What the runs recorded of the model is taken along.
 
@@ -53,8 +53,7 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
         recorded = generation_metadata(folders)
         unsure = unlike(folders, [name for name, value in named.items() if value])
     except (PackError, OSError) as error:
-        say(f"error: {words_for(error)}", err=True)
-        raise typer.Exit(2) from error
+        raise failed(error, 2) from error
     for path in left_out:
         say(f"warning: {path} is left out: its name is no kernel's", err=True)
     for what in unsure:
@@ -122,14 +121,12 @@ def unpack_command(
         loaded = load(submission)
         written = unpack(loaded, runs, run_name or loaded.entry)
     except (InvalidSubmissionError, PackError, ValueError, OSError) as error:
-        say(f"error: {words_for(error)}", err=True)
-        raise typer.Exit(2) from error
+        raise failed(error, 2) from error
     for folder in written:
         say(str(folder))
 
 
 def _ask_display_name() -> str:
     if not sys.stdin.isatty():
-        say("error: --display-name is required where nobody can be asked", err=True)
-        raise typer.Exit(2)
+        raise failed("--display-name is required where nobody can be asked", 2)
     return str(typer.prompt("Name on the board"))

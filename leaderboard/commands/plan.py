@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
+from leaderboard.commands.options import Levels, Only, Problems, Samples, problem_set_in, selection_of
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -21,10 +22,10 @@ def plan_command(  # noqa: PLR0913  # one option a choice
     *,
     gpu: Annotated[str, typer.Option(help="The board, or its GPU model: H100, H100-bf16, CPU.")] = "H100",
     reduced: Annotated[bool, typer.Option("--reduced", help="Reduced sizes, as on a CPU.")] = False,
-    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
-    level: Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")] = None,
-    only: Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")] = "",
-    sample: Annotated[list[int] | None, typer.Option(help="Only this sample; may be repeated.")] = None,
+    problems: Problems = None,
+    level: Levels = None,
+    only: Only = "",
+    sample: Samples = None,
     data: Annotated[Path, typer.Option(help="Recorded results, reused where still good.")] = Path("data"),
     work: Annotated[Path, typer.Option(help="Folder of the work files.")] = Path("build/evaluations"),
 ) -> None:
@@ -34,10 +35,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
     """
     from kernel_evaluator.machine.figures import gpus
     from kernel_evaluator.problems.jobs import Settings
-    from kernel_evaluator.problems.problem_set import ProblemSet
-    from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.commands.evaluate import selection_of
     from leaderboard.files import submission
     from leaderboard.files.store import StoreError
     from leaderboard.stages.evaluate import Evaluation, load_problems
@@ -50,7 +48,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
             loaded = submission.load(path)
             evaluation = Evaluation(
                 submission=loaded,
-                problems=load_problems(ProblemSet(problems or PROBLEM_SET), loaded.kernels, sizes),
+                problems=load_problems(problem_set_in(problems), loaded.kernels, sizes),
                 settings=Settings(sizes=sizes, precision=loaded.precision),
                 gpu=_model(model, loaded.precision),
                 selection=selection_of(level, only, sample),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leaderboard.texts.faults import words_for
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import Levels, Only, picked_problems, problem_set_in
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ problems_app = typer.Typer(no_args_is_help=True, help="List, show and prove the 
 Root = Annotated[
     Path | None, typer.Option(help="Folder with level1/, level2/, …; this project's by default.")
 ]
-Levels = Annotated[list[int] | None, typer.Option(help="Only this level; may be repeated.")]
-Only = Annotated[str, typer.Option(help="Only these problems: 1/19,2/40.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -37,14 +36,13 @@ def list_command(*, root: Root = None, level: Levels = None, only: Only = "") ->
 
     The version and digest of the whole set go to standard error.
     """
-    from kernel_evaluator.problems.problem_set import SET_VERSION, ProblemSet
-    from kernel_evaluator.records.places import PROBLEM_SET
+    from kernel_evaluator.problems.problem_set import SET_VERSION
 
     try:
-        whole = ProblemSet(root or PROBLEM_SET)
-        chosen = _chosen(root, level, only)
+        whole = problem_set_in(root)
+        chosen = picked_problems(root, level, only)
     except (OSError, ValueError) as error:
-        raise _failed(words_for(error), 2) from error
+        raise failed(error, 2) from error
     version = f"KernelBench {SET_VERSION}" if root is None else str(root)
     say(f"{version}: {len(list(whole))} problems, digest {whole.sha256()[:12]}", err=True)
     for problem in chosen:
@@ -59,22 +57,21 @@ def show_command(
     reduced: Annotated[bool, typer.Option("--reduced", help="At the size a CPU can run.")] = False,
 ) -> None:
     """Print the source of one problem."""
-    from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
-    from kernel_evaluator.records.places import PROBLEM_SET
+    from kernel_evaluator.problems.problem_set import read_sizes
 
     from leaderboard.stages.plan import parse_problem_list
 
     try:
-        problem_set = ProblemSet(root or PROBLEM_SET)
+        problem_set = problem_set_in(root)
         if place.replace("/", "").isdecimal():
             (key,) = parse_problem_list(place)
             problem = problem_set.load(*key)
         else:
             problem = problem_set.find(place)
     except OSError as error:
-        raise _failed(words_for(error)) from error
+        raise failed(error) from error
     except (KeyError, ValueError) as error:
-        raise _failed(str(error.args[0])) from error
+        raise failed(str(error.args[0])) from error
     say((problem.reduced(read_sizes()) if reduced else problem).sized_source, nl=False)
 
 
@@ -106,12 +103,12 @@ def check_command(  # noqa: PLR0913  # one option a choice
     from leaderboard.stages.evaluate import visible_gpus
 
     if device not in ("cpu", "cuda") or sizes not in ("auto", "full", "reduced"):
-        raise _failed("--device must be cpu or cuda, --sizes auto, full or reduced", 2)
+        raise failed("--device must be cpu or cuda, --sizes auto, full or reduced", 2)
     if device == "cuda" and not visible_gpus():
-        raise _failed("no GPU found; choose --device cpu", 2)
+        raise failed("no GPU found; choose --device cpu", 2)
     require("evaluate", "kbl problems check")
     try:
-        problems = _chosen(root, level, only)
+        problems = picked_problems(root, level, only)
         if device == "cuda" or sizes == "full":
             fine = _check_forward(problems, device, reduced=sizes == "reduced", out=out)
         else:
@@ -120,7 +117,7 @@ def check_command(  # noqa: PLR0913  # one option a choice
             if prove and against is None:
                 _keep_proven(problems, findings)
     except (OSError, ValueError) as error:
-        raise _failed(words_for(error), 2) from error
+        raise failed(error, 2) from error
     raise typer.Exit(0 if fine else 1)
 
 
@@ -147,9 +144,9 @@ def roofline_command(
     from leaderboard.light.count import count, dump
 
     try:
-        problems = [problem for problem in _chosen(None, level, only) if problem.level < 4]
+        problems = [problem for problem in picked_problems(None, level, only) if problem.level < 4]
     except (OSError, ValueError) as error:
-        raise _failed(words_for(error), 2) from error
+        raise failed(error, 2) from error
     counted = {}
     for problem in problems:
         item = counted[f"{problem.level}_{problem.problem_id}"] = count(problem)
@@ -228,23 +225,3 @@ def _write(out: Path | None, values: Iterable[dict[str, Any]]) -> None:
 
     if out is not None:
         write_atomically(out, json.dumps({"problems": list(values)}, indent=1) + "\n")
-
-
-def _chosen(root: Path | None, level: Iterable[int] | None, only: str) -> list[Problem]:
-    from kernel_evaluator.problems.problem_set import ProblemSet
-    from kernel_evaluator.records.keys import KernelKey
-    from kernel_evaluator.records.places import PROBLEM_SET
-
-    from leaderboard.commands.evaluate import selection_of
-
-    selection = selection_of(level, only, None)
-    return [
-        problem
-        for problem in ProblemSet(root or PROBLEM_SET)
-        if selection.wants(KernelKey(problem.level, problem.problem_id))
-    ]
-
-
-def _failed(message: str, status: int = 1) -> typer.Exit:
-    say(f"error: {message}", err=True)
-    return typer.Exit(status)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard.commands.options import Problems, problem_set_in
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -30,7 +31,7 @@ def record_command(
     submission: Annotated[
         Path | None, typer.Option(help="The submission's file, where it is not in --submissions.")
     ] = None,
-    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+    problems: Problems = None,
     baselines: Annotated[Path, typer.Option(help="What the reference takes on each GPU.")] = Path(
         "baselines"
     ),
@@ -80,16 +81,13 @@ def _case(
     problems: Path | None,
     baselines: Path,
 ) -> Case:
-    from kernel_evaluator.problems.problem_set import ProblemSet
-    from kernel_evaluator.records.places import PROBLEM_SET
-
     from leaderboard.files.baseline_files import usual_reference_ms
     from leaderboard.files.submission import load
     from leaderboard.stages.evaluate import load_problems
     from leaderboard.stages.record import Case
 
     loaded = load(submission or submissions / f"{result.entry}.json")
-    known = load_problems(ProblemSet(problems or PROBLEM_SET), loaded.kernels, result.sizes)
+    known = load_problems(problem_set_in(problems), loaded.kernels, result.sizes)
     usual_ms = usual_reference_ms(baselines, result.board) if result.sizes == "full" else {}
     return Case(result=result, submission=loaded, problems=known, usual_ms=usual_ms)
 

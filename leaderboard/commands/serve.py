@@ -9,11 +9,9 @@ from typing import Annotated
 
 import typer
 
-from leaderboard.commands.evaluate import Device as Choice
-from leaderboard.commands.evaluate import parse_indices
-from leaderboard.commands.numbers import finite
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import Device, Gpus, Problems, finite, parse_indices, problem_set_in
 from leaderboard.stages.checked import LONGEST_S
-from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 MEMORY = Path.home() / ".cache" / "kernel_evaluator" / "verdicts.sqlite"
@@ -34,10 +32,10 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8900,
     device: Annotated[
-        Choice, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")
-    ] = Choice.AUTO,
-    gpus: Annotated[str, typer.Option(help="GPU indices: 0,1. All where left out.")] = "",
-    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+        Device, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")
+    ] = Device.AUTO,
+    gpus: Gpus = "",
+    problems: Problems = None,
     max_queued: Annotated[
         int, typer.Option(help="Judgements that may wait; more get HTTP 429.", min=1)
     ] = 1000,
@@ -65,8 +63,6 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     """
     from kernel_evaluator.machine.extras import require
     from kernel_evaluator.problems.jobs import Settings
-    from kernel_evaluator.problems.problem_set import ProblemSet
-    from kernel_evaluator.records.places import PROBLEM_SET
 
     from leaderboard.serve.keys import keyring_of
     from leaderboard.serve.memory import MemoryFileError
@@ -76,16 +72,18 @@ def serve_command(  # noqa: PLR0913  # one option a choice
 
     api_key = os.environ.get(KEY_VARIABLE, "")
     if not (api_key or keys) and host not in ("127.0.0.1", "localhost", "::1"):
-        raise _failed(f"{KEY_VARIABLE} must be set to listen on {host}: whoever reaches it may run code")
+        raise failed(f"{KEY_VARIABLE} must be set to listen on {host}: whoever reaches it may run code", 2)
     if own_problems and keys and not api_key:
-        raise _failed(
+        raise failed(
             f"--own-problems is for the key of {KEY_VARIABLE}, which is not set; write own_problems = true "
-            f"in {keys} for each key that may send problems"
+            f"in {keys} for each key that may send problems",
+            2,
         )
     if not re.fullmatch(_KEY, api_key):
-        raise _failed(
+        raise failed(
             f"{KEY_VARIABLE} must be of visible ASCII characters without spaces, or no client can send it; "
-            "choose another key"
+            "choose another key",
+            2,
         )
     require("serve", "kbl serve")
     require("evaluate", "kbl serve")
@@ -98,7 +96,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
         settings = ServerSettings(
             device=chosen,
             devices=devices_of(engine, chosen, indices),
-            problem_set=ProblemSet(problems or PROBLEM_SET),
+            problem_set=problem_set_in(problems),
             keyring=keyring_of(api_key, keys, own_problems=own_problems),
             memory=memory if memory_gb else None,
             memory_bytes=int(memory_gb * 2**30),
@@ -112,11 +110,6 @@ def serve_command(  # noqa: PLR0913  # one option a choice
         listeners = listen(host, port)
         app = make_app(settings)
     except (EvaluationError, MemoryFileError, AddressError, ValueError, OSError) as error:
-        raise _failed(words_for(error)) from error
+        raise failed(error, 2) from error
     say(f"listening on {', '.join(addresses(listeners))} (Ctrl-C ends it)", err=True)
     serve_until_stopped(app, listeners)
-
-
-def _failed(message: str) -> typer.Exit:
-    say(f"error: {message}", err=True)
-    return typer.Exit(2)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaderboard.texts.faults import words_for
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import Problems
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def build(
     data: Annotated[Path, typer.Option(help="Folder with results/ and history/.")] = Path("data"),
     submissions: Annotated[Path, typer.Option(help="Folder of merged submissions.")] = Path("submissions"),
     baselines: Annotated[Path, typer.Option(help="Folder of PyTorch's own timings.")] = Path("baselines"),
-    problems: Annotated[Path | None, typer.Option(help="Folder with level1/, level2/, …")] = None,
+    problems: Problems = None,
     out: Annotated[Path, typer.Option(help="Where the site goes: a folder of its own.")] = Path("build/site"),
     base_url: Annotated[str, typer.Option(help="The site's address, for feed and pictures.")] = "",
     repository: Annotated[str, typer.Option(help="The repository's address, for links to it.")] = "",
@@ -59,8 +60,7 @@ def build(
         with locked_folder(memory):
             report = build_site(read_site(places, config), out)
     except (StoreError, OccupiedError, OSError) as error:
-        say(f"error: {words_for(error)}", err=True)
-        raise typer.Exit(1) from error
+        raise failed(error) from error
     say(
         f"{report.files} files, {report.size_bytes / 1e6:.1f} MB in {out} after {report.seconds:.1f} s: "
         f"{report.written} written, {report.unchanged} unchanged, {report.removed} removed"

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from leaderboard.texts.faults import words_for
+from leaderboard.commands.ends import failed
+from leaderboard.commands.options import Format, Output
 from leaderboard.texts.say import say
-
-
-class Format(StrEnum):
-    """How standings are printed."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +22,7 @@ def standings_command(
     gpu: Annotated[str, typer.Option(help="Only this board: H100, CPU-reduced. All where left out.")] = "",
     data: Annotated[Path, typer.Option(help="Folder of the recorded results.")] = Path("data"),
     submissions: Annotated[Path, typer.Option(help="Folder of the submissions.")] = Path("submissions"),
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+    output: Output = Format.TABLE,
 ) -> None:
     """Show who stands where. A `~` marks a share that a measurement's uncertainty could change.
 
@@ -43,24 +34,20 @@ def standings_command(
     from leaderboard.stages.boards import load_boards
 
     if data.exists() and not data.is_dir():
-        raise _failed(f"--data must be a folder, {data} is a file")
+        raise failed(f"--data must be a folder, {data} is a file")
     try:
         boards = load_boards(data, submissions)
     except (StoreError, InvalidSubmissionError, OSError) as error:
-        raise _failed(words_for(error)) from error
+        raise failed(error) from error
     chosen = [board for board in boards if gpu in ("", board.name)]
     if gpu and not chosen:
         known = ", ".join(board.name for board in boards) or "none"
-        raise _failed(f"--gpu must be one of the boards ({known}), got {gpu!r}")
+        raise failed(f"--gpu must be one of the boards ({known}), got {gpu!r}")
     if output is Format.CSV:
         say(tables.as_csv(chosen), nl=False)
     elif output is Format.JSON:
         say(tables.as_json(chosen))
     else:
-        style = "simple" if output is Format.TABLE else "github"
-        say(tables.as_table(chosen, style) or f"no results under {data} of entries under {submissions}")
-
-
-def _failed(message: str) -> typer.Exit:
-    say(f"error: {message}", err=True)
-    return typer.Exit(1)
+        say(
+            tables.as_table(chosen, output.style) or f"no results under {data} of entries under {submissions}"
+        )
