@@ -132,10 +132,13 @@ def _is_code(source: str | None) -> TypeGuard[str]:
         return False
 
 
-@cache
-def _client() -> JudgeClient:
+def client_of_the_environment() -> JudgeClient:
+    """Make a client of the server that KBL_URL and KBL_API_KEY name; http://localhost:8900 by itself."""
     from leaderboard.client import JudgeClient
 
     return JudgeClient(
         os.environ.get(URL_VARIABLE, "http://localhost:8900"), os.environ.get(KEY_VARIABLE, "")
     )
+
+
+_client = cache(client_of_the_environment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ from leaderboard.generate.looking import Looking, asking_again
 from leaderboard.generate.turns import feedback
 from leaderboard.prompts import PromptOptions
 from leaderboard.prompts.shown import shown
-from leaderboard.reward import KEY_VARIABLE, SHAPING, URL_VARIABLE, Reward, Shaping, reward
+from leaderboard.reward import SHAPING, Reward, Shaping, client_of_the_environment, reward
 from leaderboard.stages.checked import chosen_problems
 
 
@@ -104,5 +103,4 @@ class Tasks:
 
     @cached_property
     def _client(self) -> JudgeClient:
-        url = os.environ.get(URL_VARIABLE, "http://localhost:8900")
-        return JudgeClient(url, os.environ.get(KEY_VARIABLE, ""))
+        return client_of_the_environment()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboard.files.store import StoreError, read_list, write_atomically
+from leaderboard.files.store import StoreError, read_list, write_list
 
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -65,16 +64,10 @@ def read_all(data: Path) -> tuple[Spending, ...]:
     return tuple(item for path in found for item in read_month(data, path.stem))
 
 
-def dump(items: tuple[Spending, ...]) -> str:
-    """Write a month's list as text, one line an item."""
-    ordered = sorted(items, key=lambda item: (item.day, *item.evaluation))
-    lines = [json.dumps(_plain(item), sort_keys=True) for item in ordered]
-    return "[\n" + ",\n".join(lines) + "\n]\n"
-
-
 def write_month(data: Path, month: str, items: tuple[Spending, ...]) -> None:
     """Put a month's list in the place of the one that is there."""
-    write_atomically(_path(data, month), dump(items))
+    ordered = sorted(items, key=lambda item: (item.day, *item.evaluation))
+    write_list(_path(data, month), map(_plain, ordered))
 
 
 def _plain(item: Spending) -> dict[str, Any]:

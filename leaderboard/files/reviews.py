@@ -6,12 +6,11 @@ Knows the format and its place. A review is an appeal, or a weekly second look a
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaderboard.files.store import read_list, write_atomically
+from leaderboard.files.store import read_list, write_list
 
 FOLDER = "reviews"
 
@@ -44,9 +43,7 @@ def add_review(data: Path, review: Review) -> None:
     path = data / FOLDER / f"{review.day[:7]}.json"
     others = [other for other in _read(path) if _what(other) != _what(review)]
     ordered = sorted([*others, review], key=lambda one: (one.day, one.run))
-    lines = [json.dumps(dataclasses.asdict(one), sort_keys=True, ensure_ascii=False) for one in ordered]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, "[\n" + ",\n".join(lines) + "\n]\n")
+    write_list(path, map(dataclasses.asdict, ordered))
 
 
 def _what(review: Review) -> tuple[int, str, str, int]:

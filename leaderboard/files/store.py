@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -64,6 +64,11 @@ def read_list(path: Path, what: str, make: Callable[..., T]) -> tuple[T, ...]:
         return tuple(make(**item) for item in found)
     except (TypeError, ValueError) as error:
         raise StoreError(f"{path}: not {what}: {error}") from error
+
+
+def write_list(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
+    """Write a list that `read_list` reads, one object a line."""
+    write_atomically(path, "[\n" + ",\n".join(map(_line, items)) + "\n]\n")
 
 
 def read_result(path: Path) -> ResultFile:

@@ -6,14 +6,13 @@ A strike names the kernel by its digest, so that another kernel for the same pro
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_evaluator.records.rows import ResultFile
 
-from leaderboard.files.store import read_list, write_atomically
+from leaderboard.files.store import read_list, write_list
 from leaderboard.files.submission import Submission
 
 _FILE = "struck.json"
@@ -38,8 +37,7 @@ def read_strikes(data: Path) -> tuple[Strike, ...]:
 def write_strikes(data: Path, strikes: Iterable[Strike]) -> None:
     """Write the list, oldest first."""
     ordered = sorted(set(strikes), key=lambda strike: (strike.day, strike.entry, strike.key))
-    lines = [json.dumps(dataclasses.asdict(strike), sort_keys=True) for strike in ordered]
-    write_atomically(data / _FILE, "[\n" + ",\n".join(lines) + "\n]\n")
+    write_list(data / _FILE, map(dataclasses.asdict, ordered))
 
 
 def without_struck(data: Path, result: ResultFile) -> ResultFile:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from leaderboard.texts.inert import encodable
+
 LONGEST_INTEGER = 20
 """Digits; what has more is a server's mistake, not a count."""
 
@@ -110,8 +112,8 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 
 def _encodable(value: object) -> str:
-    """Give a text without the lone surrogates that JSON may have and UTF-8 has not; nothing for no text."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+    """Give a text that UTF-8 can hold; nothing for no text."""
+    return encodable(value) if isinstance(value, str) else ""
 
 
 def _count(value: object) -> int:

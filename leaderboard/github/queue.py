@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from leaderboard.files.store import read_list, write_atomically
+from leaderboard.files.store import read_list, write_list
 
 FILE = "queue.json"
 AGAIN = ("again", "second-look")
@@ -102,8 +100,7 @@ def read(folder: Path) -> Queue:
 
 def write(folder: Path, queue: Queue) -> None:
     """Put the queue into a checkout of its branch."""
-    lines = [json.dumps(dataclasses.asdict(item), sort_keys=True) for item in queue]
-    write_atomically(folder / FILE, "[\n" + ",\n".join(lines) + "\n]\n")
+    write_list(folder / FILE, map(dataclasses.asdict, queue))
 
 
 def with_item(queue: Queue, item: Item) -> Queue:
@@ -193,11 +190,6 @@ def place_of(queue: Queue, item: Item, at_once: int, now: datetime) -> Place:
 def stamp(moment: datetime) -> str:
     """Write a moment as the queue does."""
     return moment.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def listed(queue: Iterable[Item]) -> Sequence[dict[str, Any]]:
-    """Give the queue as plain values, for people and for scripts."""
-    return [dataclasses.asdict(item) for item in queue]
 
 
 def _expected_end(item: Item) -> datetime:

@@ -6,7 +6,6 @@ torch.compile's holds both. Writes no file but the work files of a run.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from kernel_evaluator.problems.problem_set import Problem, ProblemSet
 from kernel_evaluator.records.keys import RANKED_LEVELS, KernelKey
 from kernel_evaluator.records.rows import Environment, ResultFile, Row, Timing
 
-from leaderboard.files.submission import Submission
+from leaderboard.files.submission import unsent
 from leaderboard.stages.evaluate import Evaluation, Place, evaluate, load_problems
 from leaderboard.stages.plan import Selection
 
@@ -68,7 +67,7 @@ class BaselineRun:
     ) -> ResultFile:
         kernels = reference_kernels(problems, ending)
         evaluation = Evaluation(
-            submission=_as_submission(entry, kernels),
+            submission=unsent(entry, kernels),
             problems=load_problems(self.problem_set, kernels, self.settings.sizes),
             settings=self.settings,
             gpu=self.place.gpu,
@@ -139,10 +138,3 @@ def _source(files: Sequence[ResultFile]) -> str:
     versions = ", ".join(sorted({file.evaluator_version for file in files}))
     entries = " and ".join(dict.fromkeys(file.entry for file in files))
     return f"Measured by this evaluator ({versions}) in interleaved batches, from the results of {entries}"
-
-
-def _as_submission(entry: str, kernels: dict[KernelKey, str]) -> Submission:
-    digest = hashlib.sha256("".join(kernels[key] for key in sorted(kernels)).encode())
-    return Submission(
-        entry=entry, sha256=digest.hexdigest(), metadata={}, kernels=dict(sorted(kernels.items()))
-    )

@@ -6,7 +6,6 @@ and `pass_at_k_results.json` are written from it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -26,7 +25,7 @@ from kernel_evaluator.upstream.files import (
 )
 
 from leaderboard.files import store
-from leaderboard.files.submission import Submission
+from leaderboard.files.submission import unsent
 from leaderboard.stages.evaluate import Evaluation, EvaluationError, Outcome, Place, evaluate, load_problems
 from leaderboard.stages.plan import Selection
 
@@ -68,7 +67,7 @@ class RunEvaluation:
         if not selection.problems:
             raise EvaluationError(f"{self.run.path}: no kernel of level {self.level} in the range asked for")
         evaluation = Evaluation(
-            submission=_as_submission(self.run.name, kernels),
+            submission=unsent(self.run.name, kernels),
             problems=load_problems(self.problem_set, kernels, self.settings.sizes),
             settings=self.settings,
             gpu=place.gpu,
@@ -131,12 +130,3 @@ def put_aside_foreign_results(run: RunFolder) -> Path | None:
         return None
     names = (run.path / f"eval_results.other{number or ''}.json" for number in count())
     return run.eval_results_path.rename(next(path for path in names if not path.exists()))
-
-
-def _as_submission(name: str, kernels: dict[KernelKey, str]) -> Submission:
-    digest = hashlib.sha256()
-    for key in sorted(kernels):
-        digest.update(f"{key}\n{kernels[key]}\n".encode("utf-8", "surrogatepass"))
-    return Submission(
-        entry=name, sha256=digest.hexdigest(), metadata={}, kernels=dict(sorted(kernels.items()))
-    )

@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 
 from leaderboard.checks.document import quoted
 from leaderboard.serve.requests import MAX_BATCH, NewJudgement
+from leaderboard.texts.inert import encodable
 
 NEIGHBOURS = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that no other site can have."""
@@ -32,7 +33,7 @@ def add_refusal(app: FastAPI) -> None:
     async def refuse(request: Request, error: RequestValidationError) -> JSONResponse:
         """Never say what was sent: it may hold what no answer can, such as NaN."""
         told = [
-            {"type": each["type"], "loc": [_encoded(part) for part in each["loc"]], "msg": _said(each)}
+            {"type": each["type"], "loc": list(map(_place, each["loc"])), "msg": _said(each)}
             for each in error.errors()
         ]
         return JSONResponse({"detail": told}, status_code=422)
@@ -64,9 +65,9 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _encoded(part: object) -> object:
+def _place(part: str | int) -> str | int:
     """A place as an answer can hold it: the name of a field may be any text that JSON allows."""
-    return part.encode("utf-8", "replace").decode() if isinstance(part, str) else part
+    return encodable(part) if isinstance(part, str) else part
 
 
 def _said(error: Mapping[str, Any]) -> str:

@@ -42,7 +42,6 @@ from leaderboard.stages import evaluate, money
 
 MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
 SECONDS_A_KERNEL = 24.2
-KERNEL = "level_1_problem_19_sample_0"
 RIGHTS = dict.fromkeys(("contents", "pull-requests", "statuses", "actions"), "write")
 LIMIT = {"message": "API rate limit exceeded for installation"}
 

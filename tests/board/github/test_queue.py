@@ -1,7 +1,7 @@
 """Who goes first, who waits where, and that nothing is lost on the way through the queue."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -136,15 +136,11 @@ def test_a_queue_survives_its_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_value_that_no_item_can_have_is_named(tmp_path: Path, facts: dict, words: str) -> None:
-    text = json.dumps([{**listed_item(), **facts}])
+    text = json.dumps([{**asdict(item(1)), **facts}])
     (tmp_path / queue.FILE).write_text(text)
 
     with pytest.raises(StoreError, match=f"queue.json: not a queue: .*{words}"):
         queue.read(tmp_path)
-
-
-def listed_item() -> dict:
-    return dict(queue.listed([item(1)])[0])
 
 
 @pytest.mark.parametrize("text", ['[{"pull": 1}]', "[null]", "{}"])

@@ -18,7 +18,6 @@ from evaluating import SOURCE, kernel
 from kernel_evaluator.walls import sandbox
 
 DEADLINE_S = 60
-STARTED = "started"
 
 
 @pytest.fixture
