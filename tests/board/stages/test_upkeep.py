@@ -18,8 +18,8 @@ from leaderboard.files.store import (
     StoreError,
     dump_result,
     history_path,
+    read_result,
     recorded_path,
-    recorded_results,
     write_atomically,
 )
 from leaderboard.files.struck import read_strikes
@@ -135,14 +135,13 @@ def room_for(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_an_entry_of_another_precision_is_never_due() -> None:
-    whole = ["founders-triton"]
+def test_an_entry_of_another_precision_is_never_due(tmp_path: Path) -> None:
+    whole = ["founders-triton", "founders-triton-bf16"]
     found = upkeep.due(
-        DATA, SUBMISSIONS, "H200-bf16", engine="modal", gpu="H100", precision="bf16", whole=whole
+        tmp_path, SUBMISSIONS, "H200-bf16", engine="modal", gpu="H100", precision="bf16", whole=whole
     )
 
-    assert "founders-triton" not in {one.submission.entry for one in found}
-    assert {"bf16"} >= {one.submission.precision for one in found}
+    assert ["founders-triton-bf16"] == [one.submission.entry for one in found]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +156,7 @@ def test_a_mistake_in_the_list_of_bans_lets_nobody_in(tmp_path: Path, text: str)
 
 
 def test_a_struck_kernel_is_missing_for_every_reader_and_another_version_of_it_is_not(tmp_path: Path) -> None:
-    (result,) = [one for one in recorded_results(DATA) if one.entry == "founders-triton"][:1]
+    result = read_result(recorded_path(DATA, "H100", "founders-triton"))
     known = read_submissions(SUBMISSIONS, ["founders-triton"])
     row = result.rows[0]
     upkeep.strike(
@@ -180,9 +179,12 @@ def test_a_strike_needs_a_kernel_that_is_there_and_a_reason(tmp_path: Path) -> N
             upkeep.strike(tmp_path, SUBMISSIONS, entry, key, why=why, today=date(2026, 11, 24))
 
 
-def test_what_is_due_comes_cheapest_first_and_no_more_than_the_dollars_pay() -> None:
+def test_what_is_due_comes_cheapest_first_and_no_more_than_the_dollars_pay(tmp_path: Path) -> None:
+    (tmp_path / "results/H200").mkdir(parents=True)
+    for entry in ("founders-triton", "founders-cuda"):
+        recorded_path(tmp_path, "H200", entry).symlink_to(recorded_path(DATA, "H200", entry))
     listed = upkeep.due(
-        DATA, SUBMISSIONS, "H200", engine="modal", gpu="H100", whole=["founders-triton", "founders-cuda"]
+        tmp_path, SUBMISSIONS, "H200", engine="modal", gpu="H100", whole=["founders-triton", "founders-cuda"]
     )
     costs = [one.cost.usd for one in listed]
 
@@ -210,7 +212,7 @@ def test_an_entry_whose_rows_are_all_of_this_evaluator_is_not_due(tmp_path: Path
 
 
 def test_what_is_due_goes_by_what_counts_for_the_merged_file(tmp_path: Path) -> None:
-    (merged,) = [one for one in recorded_results(DATA) if (one.board, one.entry) == ("H100", "first-light")]
+    merged = read_result(recorded_path(DATA, "H100", "first-light"))
     merged = replace(merged, rows=tuple(replace(r, evaluator_sha256=evaluator_sha256()) for r in merged.rows))
     unmerged = replace(merged, revision=merged.revision + 1, submission_sha256="0" * 64, rows=())
     write_atomically(history_path(tmp_path, "H100", "first-light", merged.revision), dump_result(merged))
