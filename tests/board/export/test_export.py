@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from commandline import kbl
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[export]'")
 
@@ -82,11 +83,6 @@ def _job(key, code):
     return Job(key=key, source=code, problem=ProblemSet().load(key.level, key.problem_id))
 
 
-def kbl_export(*arguments):
-    command = [sys.executable, "-m", "leaderboard", "export", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def loaded(folder, name, cache):
     """What `datasets` makes of a folder, offline and in a process of its own."""
     program = (
@@ -116,7 +112,7 @@ def test_a_run_keeps_every_reply_whole(run):
 def test_conversations_are_of_correct_kernels_and_load_with_datasets(run, tmp_path):
     pytest.importorskip("datasets", reason="datasets is not installed")
     folder, result = run
-    done = kbl_export("conversations", folder, "--result", result, "--out", tmp_path / "out")
+    done = kbl("export", "conversations", folder, "--result", result, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "left out: 2 mismatch" in done.stdout
     data = loaded(tmp_path / "out", "conversations", tmp_path / "hf")
@@ -204,7 +200,7 @@ def test_thinking_is_kept_or_left_out_with_the_reason(run, thoughts, why):
 
 def test_a_run_without_replies_is_said_with_its_file(tmp_path):
     (tmp_path / "old").mkdir()
-    done = kbl_export("conversations", tmp_path / "old", "--out", tmp_path / "out")
+    done = kbl("export", "conversations", tmp_path / "old", "--out", tmp_path / "out")
     assert (2, True) == (done.returncode, "old/replies.jsonl: no replies" in done.stderr)
 
 
@@ -213,7 +209,7 @@ def test_the_board_is_one_release_with_a_schema_and_the_same_bytes_each_time(tmp
 
     arguments = ["board", "--data", repository / "data", "--submissions", repository / "submissions", "--out"]
     for name in ("a", "b"):
-        assert 0 == kbl_export(*arguments, tmp_path / name).returncode
+        assert 0 == kbl("export", *arguments, tmp_path / name).returncode
     first, second = ((tmp_path / name / "data" / "kernels.parquet") for name in ("a", "b"))
     assert first.read_bytes() == second.read_bytes()
     table = pq.read_table(first)

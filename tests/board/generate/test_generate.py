@@ -10,6 +10,7 @@ import time
 
 import pytest
 from canned_model import GOOD, MISBEHAVIOUR, ODD, CannedModel, prompt_sha256, serving
+from commandline import kbl, kbl_process
 from kernel_evaluator.machine.extras import MissingExtraError, is_installed
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import KernelKey
@@ -52,11 +53,10 @@ def draw(asked):
     return asked.open().draw(lambda key: None)
 
 
-def generate(tmp_path, url, *more):
+def generate(tmp_path, url, *more, by=kbl):
     """The command as users call it."""
-    command = [sys.executable, "-m", "leaderboard", "generate", "run", "--model", "m", "--base-url", url]
-    command += ["--level", "1", "--runs", str(tmp_path), *more]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    options = ("--model", "m", "--base-url", url, "--level", "1", "--runs", tmp_path)
+    return by("generate", "run", *options, *more)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,7 @@ def test_typical_answers_become_a_valid_entry_without_a_file_touched(tmp_path):
 
     entry = tmp_path / "entry.json"
     packing = ("pack", str(entry), str(tmp_path / "run"), "--display-name", "Typical")
-    packed, valid = (
-        subprocess.run(
-            [sys.executable, "-m", "leaderboard", *verb], capture_output=True, text=True, check=False
-        )
-        for verb in (packing, ("validate", str(entry)))
-    )
+    packed, valid = kbl(*packing), kbl("validate", entry)
 
     kernels = json.loads(entry.read_text())["kernels"]
     assert (0, 0) == (packed.returncode, valid.returncode), packed.stderr + valid.stdout
@@ -432,14 +427,14 @@ def test_a_server_that_cannot_be_used_ends_the_run_at_once(tmp_path):
 
 @pytest.mark.skipif(is_installed("litellm"), reason="LiteLLM knows further servers")
 def test_a_server_that_is_not_known_is_named_with_those_that_are(tmp_path):
-    done = generate(tmp_path, "", "--subset", "1", "--server", "nosuch")
+    done = generate(tmp_path, "", "--subset", "1", "--server", "nosuch", by=kbl_process)
     assert 2 == done.returncode
     assert "error: --server nosuch, which is none of those known by name (openai, anthropic, " in done.stderr
 
 
 def test_a_server_that_litellm_does_not_know_either_is_named_with_those_that_are_known(tmp_path):
     pytest.importorskip("litellm", reason="LiteLLM is not installed: pip install litellm")
-    done = generate(tmp_path, "", "--subset", "1", "--server", "nosuch")
+    done = generate(tmp_path, "", "--subset", "1", "--server", "nosuch", by=kbl_process)
     assert 2 == done.returncode
     assert "error: --server must be one of openai, anthropic, " in done.stderr and "'nosuch'" in done.stderr
 
@@ -481,13 +476,7 @@ def test_problems_are_named_by_level_range_or_list(tmp_path):
 
 
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
-    command = [sys.executable, "-m", "leaderboard", "generate", "x", "--model", "m", "--base-url", "http://x"]
-    done = subprocess.run(
-        [*command, "--level", "1", "--backend", "fortran", "--runs", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = generate(tmp_path, "http://x", "--backend", "fortran")
     assert 2 == done.returncode
     assert done.stderr.startswith("error: backends must be one of cuda")
 
@@ -521,10 +510,9 @@ def test_a_number_that_is_none_or_without_end_is_refused_by_its_option(tmp_path,
 
 @pytest.mark.parametrize("name", ["../evil", "a/b", "..", ".", "", "/tmp/evil", "a\\b", "a\nb"])
 def test_a_run_stays_in_the_folder_of_the_runs(tmp_path, name):
-    command = [sys.executable, "-m", "leaderboard", "generate", name, "--model", "m", "--only", "1/1"]
     with serving(CannedModel(kernel_for)) as url:
-        command += ["--base-url", url, "--runs", str(tmp_path / "runs")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        options = ("--model", "m", "--only", "1/1", "--base-url", url, "--runs", tmp_path / "runs")
+        done = kbl("generate", name, *options)
     assert (2, []) == (done.returncode, list(tmp_path.iterdir())), done.stderr
     assert f"error: run_name must be a plain name, without / and \\ and not .., got {name!r}" in done.stderr
 

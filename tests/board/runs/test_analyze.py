@@ -5,10 +5,9 @@ import dataclasses
 import io
 import json
 import math
-import subprocess
-import sys
 
 import pytest
+from commandline import kbl
 from kernel_evaluator.baselines import BaselineFile, BaselineTiming, ProblemBaseline, dump_baseline
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import KernelKey
@@ -22,15 +21,6 @@ from leaderboard.runs.reading import read_measured, read_times
 from leaderboard.stages.categories import category
 
 HERE = Environment(device="NVIDIA H200", gpu="H200")
-
-
-def kbl(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "leaderboard", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def row(key, speedup=None, status=Status.CORRECT, interval=0.01, evidence=None):

@@ -4,10 +4,9 @@ import json
 import os
 import resource
 import stat
-import subprocess
-import sys
 
 import pytest
+from commandline import kbl, kbl_process
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.upstream.files import RunFolder
 
@@ -19,17 +18,6 @@ from leaderboard.generate.run import write_config
 from leaderboard.runs.pack import PackError, find_kernels, generation_metadata, pack, unpack
 
 KERNEL = "import torch\r\n\n\nclass ModelNew(torch.nn.Module):\n    pass  # größer\n"
-
-
-def kbl(*arguments, **more):
-    return subprocess.run(
-        [sys.executable, "-m", "leaderboard", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        **more,
-    )
 
 
 def run_folder(path, *keys):
@@ -94,7 +82,7 @@ def test_a_full_disk_leaves_the_file_of_before(tmp_path):
     assert 0 == kbl(*arguments).returncode
     before = output.read_bytes()
     no_cache = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # which would be cut off, too
-    done = kbl(*arguments, "--notes", "longer", preexec_fn=fill, env=no_cache)
+    done = kbl_process(*arguments, "--notes", "longer", preexec_fn=fill, env=no_cache)
     assert (2, True) == (done.returncode, f"error: {output} cannot be written" in done.stderr), done.stderr
     assert ([output], before) == (list(output.parent.iterdir()), output.read_bytes())
 

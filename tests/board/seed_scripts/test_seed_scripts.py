@@ -1,17 +1,19 @@
 """KernelBench's own commands, one after the other, as its README walks through them: CPU, reduced sizes."""
 
 import dataclasses
+import io
 import json
 import re
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 
 import pytest
 from canned_model import CannedModel, serving
 from compiling import TINY
 
 from leaderboard.generate.extract import code_blocks
-from leaderboard.seed_scripts import benchmark_eval_analysis, generate_baseline_time
+from leaderboard.seed_scripts import benchmark_eval_analysis, generate_baseline_time, update_leaderboard
 from leaderboard.seed_scripts.options import OptionError, read_options
 
 
@@ -30,6 +32,13 @@ def script(repository, folder, name, *arguments):
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done
+
+
+def here(main, folder, *arguments):
+    """Run a script within this process, which loads its modules once: its status, and what it says."""
+    with chdir(folder), redirect_stdout(io.StringIO()) as said, redirect_stderr(io.StringIO()) as told:
+        code = main(arguments)
+    return code, said.getvalue(), told.getvalue()
 
 
 @pytest.mark.timeout(900)
@@ -69,19 +78,13 @@ def test_the_walk_through_command_by_command(tmp_path, repository):
     alone = tmp_path / "runs/alone/eval_results.json"
     alone.parent.mkdir()
     alone.write_text(json.dumps(results))
-    done = script(
-        *(repository, tmp_path, "benchmark_eval_analysis"),
-        *("run_name=alone", "level=1", "hardware=CPU", "baseline=measured"),
-    )
-    assert (0, True) == (done.returncode, "alone, level 1, CPU\n" in done.stdout), done.stderr
+    analysing = (benchmark_eval_analysis.main, tmp_path, "run_name=alone", "level=1", "hardware=CPU")
+    code, said, told = here(*analysing, "baseline=measured")
+    assert (0, True) == (code, "alone, level 1, CPU\n" in said), told
     next(iter(results.values()))[0]["metadata"] = [1]
     alone.write_text(json.dumps(results))
-    done = script(
-        *(repository, tmp_path, "benchmark_eval_analysis"),
-        *("run_name=alone", "level=1", "hardware=CPU", "baseline=measured"),
-    )
-    said = "error: runs/alone/eval_results.json: not a results file: metadata must be an object, got [1]\n"
-    assert (2, said) == (done.returncode, done.stderr)
+    told = "error: runs/alone/eval_results.json: not a results file: metadata must be an object, got [1]\n"
+    assert (2, "", told) == here(*analysing, "baseline=measured")
     results = json.loads((tmp_path / "runs/run_level1/eval_results.json").read_text())
     firsts = {problem: items[0] for problem, items in results.items()}
     assert {"19": "(5 / 5)", "20": "(5 / 5)"} == {
@@ -126,7 +129,7 @@ def test_the_walk_through_command_by_command(tmp_path, repository):
 JUDGED = {"19": [{"sample_id": 0, "compiled": True, "correctness": True, "runtime": 1.0, "ref_runtime": 2.0}]}
 
 
-def analysed(repository, folder, level, results, pass_at_k=None):
+def analysed(folder, level, results, pass_at_k=None):
     """A run of one kernel of level 1 with these result files, analysed."""
     run = folder / "runs/one"
     run.mkdir(parents=True, exist_ok=True)
@@ -135,16 +138,14 @@ def analysed(repository, folder, level, results, pass_at_k=None):
     if pass_at_k is not None:
         (run / "pass_at_k_results.json").write_text(pass_at_k)
     options = ("run_name=one", f"level={level}", "hardware=H100", "baseline=measured", "output_file=out.json")
-    done = script(repository, folder, "benchmark_eval_analysis", *options)
-    assert (done.returncode == 0) == (folder / "out.json").exists()
-    return done.returncode, done.stderr
+    code, _, told = here(benchmark_eval_analysis.main, folder, *options)
+    assert (code == 0) == (folder / "out.json").exists()
+    return code, told
 
 
-def test_sample_0_is_held_against_the_reference_beside_it_in_whatever_order_samples_ended(
-    tmp_path, repository
-):
+def test_sample_0_is_held_against_the_reference_beside_it_in_whatever_order_samples_ended(tmp_path):
     wrong = {"sample_id": 1, "compiled": True, "correctness": False, "runtime": -1.0, "ref_runtime": -1.0}
-    assert (0, "") == analysed(repository, tmp_path, 1, {"19": [wrong, *JUDGED["19"]]})
+    assert (0, "") == analysed(tmp_path, 1, {"19": [wrong, *JUDGED["19"]]})
     assert 2.0 == json.loads((tmp_path / "out.json").read_text())["geo_mean_speedup"]
 
 
@@ -155,9 +156,9 @@ def test_sample_0_is_held_against_the_reference_beside_it_in_whatever_order_samp
         (9, "level must be one of 1, 2, 3, 4, got 9"),
     ],
 )
-def test_a_run_gives_no_figures_of_a_level_that_it_does_not_hold(tmp_path, repository, level, said):
-    assert (2, f"error: {said}\n") == analysed(repository, tmp_path, level, JUDGED)
-    assert (0, "") == analysed(repository, tmp_path, 1, JUDGED)
+def test_a_run_gives_no_figures_of_a_level_that_it_does_not_hold(tmp_path, level, said):
+    assert (2, f"error: {said}\n") == analysed(tmp_path, level, JUDGED)
+    assert (0, "") == analysed(tmp_path, 1, JUDGED)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +171,8 @@ def test_a_run_gives_no_figures_of_a_level_that_it_does_not_hold(tmp_path, repos
         ({"19": [{**JUDGED["19"][0], "runtime": "fast"}]}, "could not convert string to float: 'fast'"),
     ],
 )
-def test_a_results_file_that_cannot_be_read_is_named(tmp_path, repository, results, why):
-    code, said = analysed(repository, tmp_path, 1, results)
+def test_a_results_file_that_cannot_be_read_is_named(tmp_path, results, why):
+    code, said = analysed(tmp_path, 1, results)
     assert (2, True) == (
         code,
         said.startswith(f"error: runs/one/eval_results.json: not a results file: {why}"),
@@ -186,14 +187,14 @@ def test_a_results_file_that_cannot_be_read_is_named(tmp_path, repository, resul
         ('{"metadata": {}, "averages": {"avg_pass@1": "all"}}', "not a results file: could not convert"),
     ],
 )
-def test_a_file_of_pass_at_k_that_cannot_be_read_is_named(tmp_path, repository, content, why):
-    code, said = analysed(repository, tmp_path, 1, JUDGED, content)
+def test_a_file_of_pass_at_k_that_cannot_be_read_is_named(tmp_path, content, why):
+    code, said = analysed(tmp_path, 1, JUDGED, content)
     assert (2, True) == (code, said.startswith(f"error: runs/one/pass_at_k_results.json: {why}"))
 
 
 def test_a_run_is_held_against_no_times_of_another_gpu(tmp_path, repository, monkeypatch, capsys):
     item = {**JUDGED["19"][0], "metadata": {"hardware": "NVIDIA H200", "device": "cuda:0"}}
-    analysed(repository, tmp_path, 1, {"19": [item]})
+    analysed(tmp_path, 1, {"19": [item]})
     monkeypatch.chdir(tmp_path)
     baseline = repository / "baselines/H100.json"
     options = ["run_name=one", "level=1", "hardware=H100", "baseline=eager", f"baseline_file={baseline}"]
@@ -229,16 +230,14 @@ def test_one_kernel_is_checked_against_a_reference_of_one_s_own(tmp_path, reposi
     assert (1, True) == (wrong.returncode, "status: mismatch" in wrong.stdout), wrong.stdout + wrong.stderr
 
 
-def test_a_run_of_another_device_does_not_reach_a_board(tmp_path, repository):
+def test_a_run_of_another_device_does_not_reach_a_board(tmp_path):
     (tmp_path / "a.json").write_text('{"run_name": "nowhere", "level": 1}')
     (tmp_path / "e.json").write_text(
         '{"metadata": {"display_name": "E"}, "kernels": {"level_1_problem_1_sample_0": "x"}}'
     )
-    done = script(
-        *(repository, tmp_path, "update_leaderboard"),
-        *("--level1", "a.json", "--level2", "a.json", "--level3", "a.json", "--submission", "e.json"),
-    )
-    assert (2, True) == (done.returncode, "nowhere" in done.stderr)
+    levels = ("--level1", "a.json", "--level2", "a.json", "--level3", "a.json")
+    code, _, told = here(update_leaderboard.main, tmp_path, *levels, "--submission", "e.json")
+    assert (2, True) == (code, "nowhere" in told)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -284,10 +283,10 @@ def test_a_wrong_option_is_named(arguments, said):
 
 
 @pytest.mark.parametrize("asked", ["--help", "-h"])
-def test_a_script_that_is_asked_for_help_names_its_options_and_their_defaults(tmp_path, repository, asked):
-    done = script(repository, tmp_path, "generate_baseline_time", "levels=[1]", asked)
-    assert (0, "") == (done.returncode, done.stderr)
-    assert {"  hardware_name=…", "  levels=[1, 2, 3]", "  problems_dir=None"} <= set(done.stdout.splitlines())
+def test_a_script_that_is_asked_for_help_names_its_options_and_their_defaults(tmp_path, asked):
+    code, said, told = here(generate_baseline_time.main, tmp_path, "levels=[1]", asked)
+    assert (0, "") == (code, told)
+    assert {"  hardware_name=…", "  levels=[1, 2, 3]", "  problems_dir=None"} <= set(said.splitlines())
 
 
 @pytest.mark.parametrize(("word", "code"), [("--help", 0), ("--out", 2), ("elsewhere", 2)])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from commandline import kbl
 from kernel_evaluator.records.keys import MAX_SAMPLE, PROBLEM_COUNTS, KernelKey
 
 from leaderboard.checks.fields import SCHEMA_PATH
@@ -52,11 +51,6 @@ BINDINGS = {
 }
 
 
-def kbl_validate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "leaderboard", "validate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-
 def write(path: Path, value: object) -> Path:
     path.write_text(json.dumps(value), "utf-8")
     return path
@@ -79,7 +73,7 @@ def test_a_folder_is_checked_to_the_end_whatever_its_first_file_is(tmp_path: Pat
     write(tmp_path / "e.json", FINE)
     (tmp_path / "README.md").write_text("not a submission")
 
-    done = kbl_validate(tmp_path)
+    done = kbl("validate", tmp_path)
 
     assert (1, "") == (done.returncode, done.stderr)
     assert "e.json: fine, 1 kernel" in done.stdout
@@ -92,7 +86,7 @@ def test_twenty_mistakes_of_a_file_are_listed_or_all(tmp_path: Path) -> None:
         tmp_path / "e.json", FINE | {"kernels": dict.fromkeys(map(str, range(30)), "class ModelNew: ...")}
     )
 
-    few, every = kbl_validate(path), kbl_validate(path, "--all")
+    few, every = kbl("validate", path), kbl("validate", path, "--all")
 
     assert (20, 30) == (few.stdout.count(" field: "), every.stdout.count(" field: "))
     assert "and 10 more mistakes; --all lists them" in few.stdout and "more mistakes" not in every.stdout
@@ -103,7 +97,7 @@ def test_kernels_that_will_not_compile_are_warned_of_and_sent(tmp_path: Path) ->
     kernels = {f"level_1_problem_{at}_sample_0": "def" for at in range(1, 31)}
     path = write(tmp_path / "e.json", FINE | {"kernels": kernels})
 
-    done, annotated = kbl_validate(path), kbl_validate(path, "--format", "github")
+    done, annotated = kbl("validate", path), kbl("validate", path, "--format", "github")
 
     assert (0, "1 of 1 submission fine") == (done.returncode, done.stdout.splitlines()[-1])
     assert 20 == done.stdout.count("warning: kernel-syntax: ") == annotated.stdout.count("::warning ")
@@ -116,13 +110,15 @@ def test_samples_without_the_one_that_is_scored_are_pointed_out(tmp_path: Path) 
     keys = ("level_1_problem_19_sample_1", "level_1_problem_20_sample_0", "level_1_problem_20_sample_1")
     path = write(tmp_path / "e.json", FINE | {"kernels": dict.fromkeys(keys, source)})
 
-    done = kbl_validate(path)
+    done = kbl("validate", path)
 
     assert 0 == done.returncode
     assert "    note: 1/19 has samples but no sample 0, which alone is scored" in done.stdout
     assert "1/20" not in done.stdout
     note = "1/19 has samples but no sample 0, which alone is scored; others serve pass@k"
-    assert f"::warning file={path},title=unscored::{note}" in kbl_validate(path, "--format", "github").stdout
+    assert (
+        f"::warning file={path},title=unscored::{note}" in kbl("validate", path, "--format", "github").stdout
+    )
 
 
 @pytest.mark.parametrize(("count", "said"), [(10, "1/9, 1/10 have"), (11, "1/9, 1/10, … have")])
@@ -130,13 +126,13 @@ def test_ten_problems_without_the_sample_that_is_scored_are_named(
     count: int, said: str, tmp_path: Path
 ) -> None:
     kernels = {f"level_1_problem_{at}_sample_1": FINE["kernels"][KEY] for at in range(1, count + 1)}
-    assert said in kbl_validate(write(tmp_path / "e.json", FINE | {"kernels": kernels})).stdout
+    assert said in kbl("validate", write(tmp_path / "e.json", FINE | {"kernels": kernels})).stdout
 
 
 def test_a_missing_file_gives_status_two_and_the_others_are_still_checked(tmp_path: Path) -> None:
     fine = write(tmp_path / "fine.json", FINE)
 
-    done = kbl_validate(tmp_path / "missing.json", fine, tmp_path / ("x" * 300))
+    done = kbl("validate", tmp_path / "missing.json", fine, tmp_path / ("x" * 300))
 
     assert 2 == done.returncode
     assert 2 == done.stdout.count("readable: cannot be read: ")
@@ -163,14 +159,14 @@ def test_an_unreadable_file_is_the_machines_fault_not_the_authors() -> None:
 
 
 def test_no_path_is_a_usage_error() -> None:
-    assert 2 == kbl_validate().returncode
+    assert 2 == kbl("validate").returncode
 
 
 def test_fine_submissions_give_status_zero(tmp_path: Path) -> None:
     write(tmp_path / "a.json", FINE)
     write(tmp_path / "b.json", {**FINE, "metadata": FULL_METADATA})
 
-    done = kbl_validate(tmp_path)
+    done = kbl("validate", tmp_path)
 
     assert (0, "2 of 2 submissions fine") == (done.returncode, done.stdout.splitlines()[-1])
 
@@ -179,7 +175,7 @@ def test_github_annotations_cannot_be_forged_by_a_submission(tmp_path: Path) -> 
     name = "a%,:\n::set-env name=X::1.json"
     write(tmp_path / name, {**FINE, "evil\n::error::100%": 1})
 
-    done = kbl_validate("--format", "github", tmp_path)
+    done = kbl("validate", "--format", "github", tmp_path)
 
     commands = [line for line in done.stdout.splitlines() if line.startswith("::")]
     assert 2 == len(commands)
@@ -215,7 +211,7 @@ def test_a_kernel_whose_reference_does_not_run_in_its_precision_is_pointed_at(tm
     kernels = {f"level_3_problem_{at}_sample_0": next(iter(FINE["kernels"].values())) for at in (33, 34)}
     for precision, count in (("bf16", 1), (" BF16", 1), ("fp32", 0)):
         metadata = {**FINE["metadata"], "precision": precision}
-        done = kbl_validate(write(tmp_path / "e.json", {"metadata": metadata, "kernels": kernels}))
+        done = kbl("validate", write(tmp_path / "e.json", {"metadata": metadata, "kernels": kernels}))
         said = "warning: reference: level_3_problem_33_sample_0 is of a problem whose reference does not run in bf16"
         assert (0, count) == (done.returncode, done.stdout.count(said)), done.stdout
         assert count == done.stdout.count("mend: leave it out")
@@ -225,7 +221,7 @@ def test_json_output_is_one_document_that_a_program_can_read(tmp_path: Path) -> 
     write(tmp_path / "a.json", {**FINE, "extra": 1})
     write(tmp_path / "b.json", FINE)
 
-    done = kbl_validate("--format", "json", tmp_path)
+    done = kbl("validate", "--format", "json", tmp_path)
 
     report = json.loads(done.stdout)
     assert [["field"], []] == [[mistake["rule"] for mistake in file["mistakes"]] for file in report["files"]]
