@@ -41,11 +41,13 @@ class ModelNew(torch.nn.Module):
 """
 
 
+def is_charged(row):
+    return row.status != "correct" or "deferred-work" in row.labels
+
+
 def test_an_output_in_channels_last_order_is_right_and_not_charged_for_being_reordered():
     jobs = jobs_of(CHANNELS_LAST.format(fill="torch.add(x, 1, out=out)"), problem=PROBLEM)
-    row = judge(jobs, unsaid=is_late)[0]
-    assert row.status == "correct"
-    assert "deferred-work" not in row.labels
+    assert not is_charged(judge(jobs, unsaid=lambda row: is_charged(row) and is_late(row))[0])
 
 
 def test_what_is_wrong_in_another_order_is_wrong_at_its_own_place():
