@@ -77,21 +77,21 @@ def test_the_command_continues_a_file_and_stops_when_its_time_is_up(tmp_path):
         "--twins",
         str(tmp_path / "sharpness.json"),
         "--only",
-        "1/20,2/80",
+        "1/94,2/80",
     ]
     none_yet = CliRunner().invoke(app, [*arguments, "--limit-s", "0"])
     assert none_yet.exit_code == 1 and read(path) == {}
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
-    assert set(read(path)) == {"1_20", "2_80"}
+    assert set(read(path)) == {"1_94", "2_80"}
     assert json.loads(path.read_text())["source"]["device"] == "CPU"
     assert list(read_certificates(path)["fp32"]) == ["2_80"]
     first = path.read_bytes()
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert path.read_bytes() == first, "what is certified is not certified again"
-    anew = CliRunner().invoke(app, [*arguments[:-1], "1/20", "--fresh"])
-    assert anew.exit_code == 0 and "1_20" in anew.output and "2_80" not in anew.output
-    assert set(read(path)) == {"1_20", "2_80"}, "what is not chosen stays"
+    anew = CliRunner().invoke(app, [*arguments[:-1], "1/94", "--fresh"])
+    assert anew.exit_code == 0 and "1_94" in anew.output and "2_80" not in anew.output
+    assert set(read(path)) == {"1_94", "2_80"}, "what is not chosen stays"
 
 
 def test_kernels_are_labelled_by_whose_work_took_the_time():

@@ -105,20 +105,20 @@ def test_what_was_never_looked_at_is_timed_on_all_distributions_alike():
 def test_the_command_goes_on_where_it_stopped_and_looks_again_at_what_changed(tmp_path):
     path, certificates = tmp_path / "sharpness.json", tmp_path / "certificates.json"
     arguments = ["certify", "--device", "cpu", "--twins", str(path), "--out", str(certificates)]
-    none_yet = CliRunner().invoke(app, [*arguments, "--only", "1/20", "--limit-s", "0"])
+    none_yet = CliRunner().invoke(app, [*arguments, "--only", "1/94", "--limit-s", "0"])
     assert none_yet.exit_code == 1 and not path.exists()
-    done = CliRunner().invoke(app, [*arguments, "--only", "1/20"])
-    assert done.exit_code == 0 and "1_20: decided by" in done.output
-    assert CliRunner().invoke(app, [*arguments, "--only", "1/21"]).exit_code == 0
+    done = CliRunner().invoke(app, [*arguments, "--only", "1/94"])
+    assert done.exit_code == 0 and "1_94: decided by" in done.output
+    assert CliRunner().invoke(app, [*arguments, "--only", "1/97"]).exit_code == 0
     values = json.loads(path.read_text())
-    assert [*values["problems"]["reduced"]] == ["1_20", "1_21"]
+    assert [*values["problems"]["reduced"]] == ["1_94", "1_97"]
     before = path.read_bytes()
-    assert CliRunner().invoke(app, [*arguments, "--only", "1/20"]).exit_code == 0
+    assert CliRunner().invoke(app, [*arguments, "--only", "1/94"]).exit_code == 0
     assert path.read_bytes() == before
-    values["problems"]["reduced"]["1_20"]["survey_sha256"] = "of other twins"
+    values["problems"]["reduced"]["1_94"]["survey_sha256"] = "of other twins"
     path.write_text(json.dumps(values))
-    again = CliRunner().invoke(app, [*arguments, "--only", "1/20,1/21"])
-    assert "1_20: " in again.output and "1_21: " not in again.output
+    again = CliRunner().invoke(app, [*arguments, "--only", "1/94,1/97"])
+    assert "1_94: " in again.output and "1_97: " not in again.output
 
 
 def test_where_no_inputs_say_anything_the_problem_is_undecided():
