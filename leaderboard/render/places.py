@@ -75,6 +75,26 @@ def board_api(board: str) -> str:
     return f"{API}/boards/{slug(board)}.json"
 
 
+def standings_csv(board: str) -> str:
+    """A board's standings as CSV."""
+    return f"{API}/boards/{slug(board)}.csv"
+
+
+def rows_csv(board: str) -> str:
+    """Every kernel of a board as CSV, compressed."""
+    return f"{API}/boards/{slug(board)}.rows.csv.gz"
+
+
+def records_api(board: str) -> str:
+    """A board's records over time as JSON."""
+    return f"{API}/boards/{slug(board)}.records.json"
+
+
+def table_file(board: str) -> str:
+    """The compact table that a board's script sorts and filters."""
+    return f"boards/{slug(board)}.table.json"
+
+
 def references_api(board: str) -> str:
     """How much faster than eager PyTorch a board's other references are, by problem, as JSON."""
     return f"{API}/boards/{slug(board)}.references.json"

@@ -125,6 +125,11 @@ class BoardView:
         return next((line for line in self.entries if line.standing.rank is not None), None)
 
     @property
+    def updated(self) -> str:
+        """When the last of its entries' evaluations ended; empty without entries."""
+        return max((line.standing.result.finished_at for line in self.entries), default="")
+
+    @property
     def device(self) -> tuple[Mapping[str, float], float]:
         """The board's device: its peaks in TFLOP/s, and its memory in TB/s; empty and 0 where not known."""
         machine = figures.gpus().get(self.board.gpu)
@@ -261,6 +266,10 @@ def _environment(templates: Path, memory: Path | None) -> Environment:
                 "matrix_page",
                 "records_page",
                 "board_api",
+                "standings_csv",
+                "rows_csv",
+                "records_api",
+                "table_file",
                 "entry_api",
                 "problem_api",
                 "raw_result",

@@ -52,35 +52,15 @@ class JudgedBy:
 
 def write_board(site: Site, view: BoardView) -> None:
     """Write a board's page, its table data, and for a large board the page that lists every entry."""
-    name = places.board_page(view.name)
     shown = view.rows[:ROWS_IN_PAGE]
-    values = board_values(site, view)
-    site.page(name, "board.html", view=view, entries=shown, whole=len(shown) == len(view.entries), **values)
-    if view is site.boards[0]:
-        site.page(
-            "index.html",
-            "board.html",
-            view=view,
-            entries=shown,
-            whole=len(shown) == len(view.entries),
-            **values,
-        )
-    if len(shown) < len(view.entries):
+    whole, values = len(shown) == len(view.entries), board_values(site, view)
+    for name in (places.board_page(view.name), *(["index.html"] if view is site.boards[0] else [])):
+        site.page(name, "board.html", view=view, entries=shown, whole=whole, **values)
+    if not whole:
         site.page(places.all_page(view.name), "all.html", view=view)
     ranked = [line for line in view.entries if line.standing.rank is not None]
-    site.page(
-        places.embed_page(view.name),
-        "embed.html",
-        view=view,
-        entries=ranked[:EMBEDDED],
-        updated=values["updated"],
-    )
-    site.folder.write_json(table_file(view.name), table_data(view))
-
-
-def table_file(board: str) -> str:
-    """The compact table that the board's script sorts and filters."""
-    return f"boards/{places.slug(board)}.table.json"
+    site.page(places.embed_page(view.name), "embed.html", view=view, entries=ranked[:EMBEDDED])
+    site.folder.write_json(places.table_file(view.name), table_data(view))
 
 
 def board_values(site: Site, view: BoardView) -> dict[str, Any]:
@@ -93,7 +73,6 @@ def board_values(site: Site, view: BoardView) -> dict[str, Any]:
         "scale": scale,
         "curves": [curve(view, line) for line in chosen(view)],
         "ticks": charts.curve_ticks(),
-        "table_file": table_file(view.name),
         "answer": answer(site, view),
         "dataset": dataset(site, view),
         "citation": citation(site, view),
@@ -101,7 +80,6 @@ def board_values(site: Site, view: BoardView) -> dict[str, Any]:
         "cost": cost_chart(view),
         "references": [name for name in REFERENCES if name == "eager" or name in view.board.references],
         "judged_by": judged_by(site, view),
-        "updated": _updated(view),
     }
 
 
@@ -116,18 +94,14 @@ def judged_by(site: Site, view: BoardView) -> JudgedBy | None:
     return JudgedBy(digest=digest, others=tuple(line for line, each in rows if set(each) - {digest}))
 
 
-def _updated(view: BoardView) -> str:
-    return max((line.standing.result.finished_at for line in view.entries), default="")
-
-
 def dataset(site: Site, view: BoardView) -> Markup:
     """Describe the board's data in the words of schema.org, as JSON that no text can end early."""
-    base, api = site.data.config.base_url, f"{places.API}/boards/{places.slug(view.name)}"
+    base = site.data.config.base_url
     repository = numbers.safe_url(site.data.config.repository)
     files = (
-        (f"{base}{api}.json", "application/json"),
-        (f"{base}{api}.csv", "text/csv"),
-        (f"{base}{api}.rows.csv.gz", "application/gzip"),
+        (base + places.board_api(view.name), "application/json"),
+        (base + places.standings_csv(view.name), "text/csv"),
+        (base + places.rows_csv(view.name), "application/gzip"),
         *([(f"{repository.rstrip('/')}/releases", "application/vnd.apache.parquet")] if repository else []),
     )
     described = {
@@ -140,7 +114,7 @@ def dataset(site: Site, view: BoardView) -> Markup:
         "license": "https://opensource.org/licenses/MIT",
         "isAccessibleForFree": True,
         "creator": {"@type": "Organization", "name": "The KernelBench Leaderboard authors"},
-        "dateModified": numbers.date(_updated(view)),
+        "dateModified": numbers.date(view.updated),
         "measurementTechnique": base + "method.html",
         "variableMeasured": [
             "deployed speedup",
@@ -160,7 +134,7 @@ def dataset(site: Site, view: BoardView) -> Markup:
 
 def citation(site: Site, view: BoardView) -> str:
     """Write a BibTeX record of the board as it stands today."""
-    day = numbers.date(_updated(view))
+    day = numbers.date(view.updated)
     return (
         f"@misc{{kernelbench-leaderboard-{places.slug(view.name).lower()}-{day},\n"
         f"  title = {{{{{site.data.config.title}: {view.title}}}}},\n"

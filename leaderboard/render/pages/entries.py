@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -149,7 +148,7 @@ def seen_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         values = {
             "message": str(failure.get("message", ""))[:MESSAGE],
             "log": str(failure.get("log", ""))[-LOG:],
-            "evidence": finite(row.get("evidence")),
+            "evidence": row.get("evidence"),
         }
         values = {name: value for name, value in values.items() if value}
         if values and row["status"] != "correct":
@@ -177,15 +176,6 @@ def stands_on(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _short(value: Any) -> Any:
     """Cut a figure to three digits: enough to see that it holds, and a large board has millions."""
     return float(f"{value:.3g}") if isinstance(value, float) else value
-
-
-def finite(value: Any) -> Any:
-    """Give a value of JSON with words for numbers that JSON has not, such as an infinite error."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {name: finite(item) for name, item in value.items()}
-    return [finite(item) for item in value] if isinstance(value, list) else value
 
 
 def entry_data(view: BoardView, line: EntryLine, seen: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -59,7 +59,6 @@ def _pages(site: Site) -> Iterator[str]:
 
 def write_board_data(site: Site, view: BoardView) -> None:
     """Write a board's standings as JSON and CSV, and every kernel of it as CSV."""
-    name = f"{places.API}/boards/{places.slug(view.name)}"
     site.folder.write_json(places.board_api(view.name), board_data(view))
     references = {
         reference: {problem: numbers.rounded(value) for problem, value in factors.items()}
@@ -70,8 +69,8 @@ def write_board_data(site: Site, view: BoardView) -> None:
         {"schema_version": 1, "board": view.name, "references": references},
     )
     site.folder.write_json(places.problems_api(view.name), problems_data(site, view))
-    site.folder.write(f"{name}.csv", board_csv(view))
-    site.folder.write(f"{name}.rows.csv.gz", rows_csv(site, view))
+    site.folder.write(places.standings_csv(view.name), board_csv(view))
+    site.folder.write(places.rows_csv(view.name), rows_csv(site, view))
 
 
 def index_data(site: Site) -> dict[str, Any]:
@@ -88,11 +87,11 @@ def index_data(site: Site) -> dict[str, Any]:
                 "sizes": view.board.sizes,
                 "entries": len(view.entries),
                 "standings": places.board_api(view.name),
-                "standings_csv": f"{places.API}/boards/{places.slug(view.name)}.csv",
+                "standings_csv": places.standings_csv(view.name),
                 "references": places.references_api(view.name),
                 "problems": places.problems_api(view.name),
-                "records": f"{places.API}/boards/{places.slug(view.name)}.records.json",
-                "rows_csv": f"{places.API}/boards/{places.slug(view.name)}.rows.csv.gz",
+                "records": places.records_api(view.name),
+                "rows_csv": places.rows_csv(view.name),
                 "entry": f"{places.API}/entries/{places.slug(view.name)}/{{entry}}.json.gz",
                 "result": None
                 if view.is_large

@@ -99,7 +99,7 @@ def write_records(site: Site, view: BoardView) -> None:
         problem_names={problem: item.name for problem, item in site.problems.items()},
     )
     site.folder.write_json(
-        f"{places.API}/boards/{places.slug(view.name)}.records.json",
+        places.records_api(view.name),
         {
             "schema_version": 1,
             "board": view.name,

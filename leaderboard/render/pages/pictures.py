@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.render import places
 from leaderboard.render.pages.answers import answer
+from leaderboard.render.pages.problems import results
 from leaderboard.render.parts import numbers
 from leaderboard.render.parts.lines import EntryLine
 from leaderboard.render.site import BoardView, Site, problem_title
@@ -94,7 +95,7 @@ def write_board_picture(site: Site, view: BoardView) -> None:
             ("problems solved", f"{found.solved}", f"of {found.problems}"),
             ("cheats tried", cheats, f"{found.rates.won or 'none'} won" if found.rates else ""),
         ],
-        foot=f"{site.data.config.title} · {_latest(view)}",
+        foot=f"{site.data.config.title} · {numbers.date(view.updated)}",
     )
     _write(site, places.board_picture(view.name), sheet)
 
@@ -103,10 +104,8 @@ def write_problem_picture(site: Site, problem: str) -> None:
     """Draw a problem's picture: the fastest kernel on the first board."""
     item = site.problems[problem]
     view = site.boards[0] if site.boards else None
-    best = view.fastest.get(problem) if view else None
-    torch = view.best_of_pytorch.get(problem) if view else None
-    roof = view.roofs.get(problem) if view else None
-    over = best.speedup / max(torch.speedup or 1.0, 1.0) if best and best.speedup and torch else None
+    found = results(site, view, problem) if view else None
+    best, roof = (found.best_sent, found.roof) if found else (None, None)
     light = numbers.milliseconds(roof.light_ms).replace(numbers.NARROW, " ") if roof else numbers.NONE
     sheet = _Sheet(
         title=f"{item.level}/{item.problem_id} {problem_title(item.name)}",
@@ -116,7 +115,7 @@ def write_problem_picture(site: Site, problem: str) -> None:
         if best and view
         else "",
         below=[
-            ("over the best of PyTorch", numbers.speedup(over), ""),
+            ("over the best of PyTorch", numbers.speedup(found.over_best if found else None), ""),
             ("light speed", light, f"{roof.bound}-bound" if roof else ""),
             (
                 "of light speed",
@@ -124,7 +123,7 @@ def write_problem_picture(site: Site, problem: str) -> None:
                 "reached",
             ),
         ],
-        foot=site.data.config.title + (f" · {_latest(view)}" if view else ""),
+        foot=site.data.config.title + (f" · {numbers.date(view.updated)}" if view else ""),
     )
     _write(site, places.problem_picture(problem), sheet)
 
@@ -176,13 +175,9 @@ def write_site_picture(site: Site) -> None:
             ("entries", str(entries), ""),
             ("problems", str(len(site.problems)), ""),
         ],
-        foot=max((_latest(view) for view in site.boards), default=""),
+        foot=max((numbers.date(view.updated) for view in site.boards), default=""),
     )
     _write(site, SITE_PICTURE, sheet)
-
-
-def _latest(view: BoardView) -> str:
-    return numbers.date(max((line.standing.result.finished_at for line in view.entries), default=""))
 
 
 def _write(site: Site, name: str, sheet: _Sheet) -> None:
