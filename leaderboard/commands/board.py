@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -23,7 +22,6 @@ board = typer.Typer(no_args_is_help=True, help="Verbs for a whole board, in a ch
 BoardOption = Annotated[str, typer.Option("--board", help="The board; the first of the settings by itself.")]
 ReasonOption = Annotated[str, typer.Option(help="Why: it is published.")]
 Done = TypeVar("Done")
-DATA, SUBMISSIONS = Path("data"), Path("submissions")
 
 
 def register(app: typer.Typer) -> None:
@@ -52,6 +50,7 @@ def due(
 def again(entry: str, *, name: BoardOption = "") -> None:
     """Say how to judge every kernel of an entry again, and what that costs: an appeal."""
     from leaderboard.github.board import due_on
+    from leaderboard.github.results import SUBMISSIONS
     from leaderboard.stages.upkeep import UpkeepError, why_not
 
     def deed() -> list[Due]:
@@ -67,6 +66,7 @@ def again(entry: str, *, name: BoardOption = "") -> None:
 def second_look(*, name: BoardOption = "") -> None:
     """Say how to judge the first ten ranks again, in other processes at another time."""
     from leaderboard.github.board import due_on
+    from leaderboard.github.results import DATA, SUBMISSIONS
     from leaderboard.stages.upkeep import top
 
     def deed() -> list[Due]:
@@ -102,6 +102,7 @@ def unban(*, account: Annotated[int, typer.Option("--id", help="The account's nu
 @board.command()
 def strike(entry: str, kernel: str, *, reason: ReasonOption) -> None:
     """Let a kernel count as missing and say so on the site (data/struck.json, data/notices.json)."""
+    from leaderboard.github.results import DATA, SUBMISSIONS
     from leaderboard.stages import upkeep
 
     today = datetime.now(UTC).date()

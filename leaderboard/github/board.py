@@ -15,13 +15,11 @@ from leaderboard.github.changes import WRITERS
 from leaderboard.github.event import Runner
 from leaderboard.github.gitrepo import Remote, commit_to_remote
 from leaderboard.github.host import Host
-from leaderboard.github.results import DATA, bring_results
+from leaderboard.github.results import DATA, SUBMISSIONS, bring_results
 from leaderboard.github.say import log
 from leaderboard.github.settings import BoardSettings, RepositorySettings
 from leaderboard.stages import upkeep
 from leaderboard.stages.upkeep import Due, UpkeepError
-
-SUBMISSIONS = Path("submissions")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from leaderboard.github.event import Runner, at, checked_head, commit_sha, pull_number
-from leaderboard.github.host import Host, Pull
+from leaderboard.github.host import Host
 from leaderboard.github.inspect import Inspection, inspect_pull
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import RepositorySettings
@@ -50,9 +50,8 @@ def run_report(host: Host, runner: Runner, settings: RepositorySettings) -> None
         log("no entry is sent: nothing to say")
         return
     earlier = of_head if shown == "done" else ""
-    report = (
-        _report(inspection, settings, earlier) if checked.finished else _validating(pull, checked.head_sha)
-    )
+    validating = Report(state="validating", head_sha=checked.head_sha)
+    report = _report(inspection, settings, earlier) if checked.finished else validating
     Voice(host=host, runner=runner).report(pull.number, report)
 
 
@@ -65,10 +64,6 @@ def _in_words(inspection: Inspection) -> str:
         "entry": "one valid entry is sent",
     }
     return kinds[inspection.change.kind]
-
-
-def _validating(pull: Pull, head_sha: str) -> Report:
-    return Report(state="validating", head_sha=head_sha)
 
 
 def _report(inspection: Inspection, settings: RepositorySettings, earlier: str) -> Report:

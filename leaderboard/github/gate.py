@@ -7,7 +7,6 @@ it is queued.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 from kernel_evaluator.records.rows import ResultFile
 
@@ -21,15 +20,13 @@ from leaderboard.github.gitrepo import GitError
 from leaderboard.github.host import Host, HostError, Pull
 from leaderboard.github.inspect import Inspection, inspect_pull
 from leaderboard.github.queue_branch import change_queue
-from leaderboard.github.results import DATA, bring_results
+from leaderboard.github.results import DATA, SUBMISSIONS, bring_results
 from leaderboard.github.say import Voice, log, queued_report
 from leaderboard.github.settings import BoardSettings, RepositorySettings, SettingsError
 from leaderboard.show.comment import Report
 from leaderboard.stages.boards import read_submissions
 from leaderboard.stages.money import TELLING_RESULTS, Seconds, estimate, seconds_by_kind, spread
 from leaderboard.texts.inert import code_span
-
-SUBMISSIONS = Path("submissions")
 
 
 class RefusedError(Exception):

@@ -58,10 +58,8 @@ def inspect_pull(host: Host, pull: Pull, head_sha: str) -> Inspection:
         return Inspection(pull=pull, head_sha=head_sha, change=change, problems=change.problems)
     change = judge_changes(host.trees(host.merge_base(base, head_sha)), after)
     problems = [*change.problems, *_rights(host, pull, change)]
-    if change.kind != "entry":
-        return Inspection(pull=pull, head_sha=head_sha, change=change, problems=tuple(problems))
     inspection = Inspection(pull=pull, head_sha=head_sha, change=change, problems=tuple(problems))
-    return _with_entry(host, inspection, after.entries)
+    return _with_entry(host, inspection, after.entries) if change.kind == "entry" else inspection
 
 
 def inspect_merged(host: Host, base_ref: str, commit: str, entry: str) -> Inspection:

@@ -17,6 +17,7 @@ from leaderboard.show.comment import Bill, Outcome, Report
 from leaderboard.stages.aggregate import unranked_in
 from leaderboard.stages.boards import read_certificates
 from leaderboard.stages.confirm import needs_second
+from leaderboard.stages.parts import fresh
 from leaderboard.stages.record import Recorded
 
 
@@ -36,8 +37,8 @@ class Published:
     @property
     def fresh(self) -> tuple[Row, ...]:
         """The rows that were not recorded before."""
-        known = {row.key: row for row in self.before.rows} if self.before is not None else {}
-        return tuple(row for row in self.recorded.result.rows if known.get(row.key) != row)
+        known = self.before.rows if self.before is not None else ()
+        return tuple(fresh(self.recorded.result, known).values())
 
     @property
     def earlier(self) -> tuple[Row, ...]:

@@ -32,17 +32,17 @@ from leaderboard.github.host import Host, HostError
 from leaderboard.github.inspect import Inspection, inspect_merged, inspect_pull
 from leaderboard.github.outcome import Published, failed_report, result_report
 from leaderboard.github.queue_branch import change_queue
-from leaderboard.github.results import DATA
+from leaderboard.github.results import DATA, SUBMISSIONS, results_branch
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import BoardSettings, RepositorySettings
 from leaderboard.stages.agreement import difference
 from leaderboard.stages.boards import read_submissions
 from leaderboard.stages.evaluate import load_problems
+from leaderboard.stages.parts import fresh
 from leaderboard.stages.record import Case, Recorded, RefusedError, read_work_file, record, record_spending
 from leaderboard.texts.inert import code_span
 
 BASELINES = Path("baselines")
-SUBMISSIONS = Path("submissions")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +108,7 @@ class _Desk:
 
     @property
     def remote(self) -> Remote:
-        settings, runner = self.settings, self.runner
-        return Remote(
-            url=runner.clone_url, ref=settings.results_ref, start_ref=settings.base_ref, token=runner.token
-        )
+        return results_branch(self.settings, self.runner)
 
 
 def run_publish(
@@ -208,7 +205,7 @@ def _spending(asked: Publication, board: BoardSettings, runner: Runner, now: dat
 def _commit_spending(desk: _Desk) -> None:
     """Record what was spent where there is no result to record it with."""
     if desk.spending is not None:
-        commit_to_remote(desk.remote, lambda clone: _spend(clone / "data", desk, "record: what was spent"))
+        commit_to_remote(desk.remote, lambda clone: _spend(clone / DATA, desk, "record: what was spent"))
 
 
 def _spend(data: Path, desk: _Desk, message: str) -> str:
@@ -259,11 +256,11 @@ def _commit(case: Case, desk: _Desk) -> Published:
     done: list[Published] = []
 
     def change(clone: Path) -> str:
-        path = store.recorded_path(clone / "data", desk.board.name, case.submission.entry)
+        path = store.recorded_path(clone / DATA, desk.board.name, case.submission.entry)
         before = store.read_result(path) if path.is_file() else None
         _check_rows(case, before, desk.board)
         try:
-            recorded = record(case, desk.asked.folder, data=clone / "data")
+            recorded = record(case, desk.asked.folder, data=clone / DATA)
         except (RefusedError, store.StoreError) as error:
             log(str(error))
             raise UnusableError(
@@ -271,8 +268,8 @@ def _commit(case: Case, desk: _Desk) -> Published:
             ) from error
         done.append(_published(clone / DATA, recorded, before, case.submission))
         if desk.asked.verb in queue.AGAIN and recorded.changed:
-            _log_review(clone / "data", done[-1], desk)
-        return _spend(clone / "data", desk, _message(recorded.result, desk.asked))
+            _log_review(clone / DATA, done[-1], desk)
+        return _spend(clone / DATA, desk, _message(recorded.result, desk.asked))
 
     pushed = commit_to_remote(desk.remote, change)
     log("the result is pushed" if pushed else "the result stands already: nothing to push")
@@ -333,10 +330,8 @@ def _check_rows(case: Case, before: ResultFile | None, board: BoardSettings) -> 
     """Require this evaluator's own rows: others only where the very same row is recorded already."""
     if case.result.board != board.name:
         raise UnusableError(f"The result is for another board than {code_span(board.name)}: refused.")
-    ours = evaluator_sha256()
-    known = {row.key: row for row in before.rows} if before else {}
-    strange = [r for r in case.result.rows if r.evaluator_sha256 != ours and known.get(r.key) != r]
-    if strange:
+    ours, new = evaluator_sha256(), fresh(case.result, before.rows if before else ())
+    if strange := [row for row in new.values() if row.evaluator_sha256 != ours]:
         raise UnusableError(f"{len(strange)} rows were judged by another evaluator than this one: refused.")
 
 
