@@ -26,7 +26,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from kernel_evaluator.building.builder import CACHE_VARIABLE
 from kernel_evaluator.problems.jobs import Settings
-from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
+from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Row
 from kernel_evaluator.upstream.files import is_compiled
 
@@ -35,7 +35,7 @@ from leaderboard.prompts import PromptOptions
 from leaderboard.prompts.shown import shown
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.workers import Device, Workers
-from leaderboard.stages.checked import checked, chosen_problems
+from leaderboard.stages.checked import checked, chosen_problems, reductions, sizes_on
 from leaderboard.stages.evaluate import chosen_device, visible_gpus
 from leaderboard.texts.say import say
 
@@ -90,7 +90,7 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
         Settings(
             profile=profile,
             timing_method=timing_method,
-            sizes="full" if chosen == "cuda" else "reduced",
+            sizes=sizes_on(chosen),
             device=chosen,
             precision=precision,
             trials=num_correct_trials,
@@ -200,8 +200,7 @@ def _score(row: Row | None, p: float, *, answer: str, explanation: str) -> Score
 
 async def _judge(queue: Judgements, level: int, problem_id: int, source: str, settings: Settings) -> Row:
     """Queue the kernel with those of other samples and wait; batches share the start of a judging process."""
-    sizes = read_sizes() if settings.sizes == "reduced" else {}
-    problem = ProblemSet().load(level, problem_id).reduced(sizes)
+    problem = ProblemSet().load(level, problem_id).reduced(reductions(settings.sizes))
     item = Judgement(id=uuid.uuid4().hex, problem=problem, source=source, settings=settings)
     queue.add(item)
     while not item.is_finished:

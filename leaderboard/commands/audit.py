@@ -283,11 +283,12 @@ def _key(problem: Problem) -> str:
 
 
 def _problems_for(device: str, level: list[int] | None, only: str) -> list[Problem]:
-    from kernel_evaluator.problems.problem_set import read_sizes
     from kernel_evaluator.records.keys import RANKED_LEVELS
 
-    sizes = read_sizes() if device == "cpu" else {}
-    return [each.reduced(sizes) for each in picked_problems(None, level or RANKED_LEVELS, only)]
+    from leaderboard.stages.checked import reductions, sizes_on
+
+    table = reductions(sizes_on(device))
+    return [each.reduced(table) for each in picked_problems(None, level or RANKED_LEVELS, only)]
 
 
 def _source(device: str) -> dict[str, str]:
@@ -295,12 +296,12 @@ def _source(device: str) -> dict[str, str]:
     from kernel_evaluator.records.version import evaluator_sha256
 
     from leaderboard.files.workfile import utc_now
+    from leaderboard.stages.checked import sizes_on
 
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    sizes = "full" if device == "cuda" else "reduced"
     return {
         "device": name,
-        "sizes": sizes,
+        "sizes": sizes_on(device),
         "torch": torch.__version__,
         "evaluator_sha256": evaluator_sha256(),
         "finished_at": utc_now(),

@@ -10,7 +10,7 @@ import typer
 
 from leaderboard.commands.ends import failed
 from leaderboard.commands.options import Device, Gpus, Levels, Only, finite, parse_indices, selection_of
-from leaderboard.stages.checked import LONGEST_S
+from leaderboard.stages.checked import LONGEST_S, sizes_on
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def measure_command(
             place=open_place("local", chosen, gpus=indices),
             settings=Settings(
                 device=chosen,
-                sizes="reduced" if chosen == "cpu" else "full",
+                sizes=sizes_on(chosen),
                 precision=precision,
                 timeout_s=timeout,
             ),

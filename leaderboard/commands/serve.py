@@ -11,7 +11,7 @@ import typer
 
 from leaderboard.commands.ends import failed
 from leaderboard.commands.options import Device, Gpus, Problems, finite, parse_indices, problem_set_in
-from leaderboard.stages.checked import LONGEST_S
+from leaderboard.stages.checked import LONGEST_S, sizes_on
 from leaderboard.texts.say import say
 
 MEMORY = Path.home() / ".cache" / "kernel_evaluator" / "verdicts.sqlite"
@@ -105,7 +105,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
             max_kept=max_kept,
             max_timeout_s=max_timeout,
             batch_size=batch_size if engine == "local" else MAX_IN_FLIGHT,
-            first=Settings(device=chosen, sizes="reduced" if chosen == "cpu" else "full", measure=False),
+            first=Settings(device=chosen, sizes=sizes_on(chosen), measure=False),
         )
         listeners = listen(host, port)
         app = make_app(settings)

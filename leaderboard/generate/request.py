@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.problems.jobs import Job, Settings
-from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes
+from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import Row
 from kernel_evaluator.upstream.files import RunFolder
@@ -34,6 +34,7 @@ from leaderboard.generate.models import (
 from leaderboard.generate.patience import Patience
 from leaderboard.generate.run import Generation, Judge, Options, Outcome, Problems
 from leaderboard.prompts import PROMPTS_TOML, PromptOptions
+from leaderboard.stages.checked import reductions, sizes_on
 from leaderboard.stages.plan import parse_problem_list
 
 
@@ -218,8 +219,8 @@ def open_judge(engine: str, device: str, precision: str) -> Judge:
 
     device = chosen_device(device, engine)
     place = open_place(engine, device)
-    settings = Settings(device=device, precision=precision, sizes="full" if device == "cuda" else "reduced")
-    table = read_sizes() if device == "cpu" else {}
+    settings = Settings(device=device, precision=precision, sizes=sizes_on(device))
+    table = reductions(settings.sizes)
 
     def judge(jobs: Sequence[Job]) -> Iterable[Row]:
         sized = [Job(key=job.key, source=job.source, problem=job.problem.reduced(table)) for job in jobs]

@@ -12,8 +12,9 @@ from kernel_evaluator import scores
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import PROBLEM_COUNTS, KernelKey
 
-from leaderboard.runs.reading import Measured, ProblemKey
+from leaderboard.runs.reading import Measured
 from leaderboard.stages.categories import category
+from leaderboard.stages.plan import ProblemKey
 
 MEASURED_BESIDE = "eager, measured beside"
 DEFAULT_THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)

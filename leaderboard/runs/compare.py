@@ -10,7 +10,8 @@ import numpy as np
 from kernel_evaluator import scores
 from kernel_evaluator.records.keys import KernelKey
 
-from leaderboard.runs.reading import Measured, ProblemKey, Sample
+from leaderboard.runs.reading import Measured, Sample
+from leaderboard.stages.plan import ProblemKey
 
 
 @dataclass(frozen=True, kw_only=True)

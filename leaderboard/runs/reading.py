@@ -27,8 +27,7 @@ from kernel_evaluator.upstream.files import (
 )
 
 from leaderboard.files.store import StoreError, parse_result, read_strictly
-
-ProblemKey = tuple[int, int]
+from leaderboard.stages.plan import ProblemKey
 
 
 @dataclass(frozen=True, kw_only=True)

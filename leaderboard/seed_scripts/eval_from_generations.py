@@ -21,7 +21,7 @@ from leaderboard.runs.run_evaluation import RunEvaluation, put_aside_foreign_res
 from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.show.progress import Reporter
 from leaderboard.stages.build import build_all, summary_table
-from leaderboard.stages.checked import checked
+from leaderboard.stages.checked import checked, sizes_on
 from leaderboard.stages.evaluate import Place, chosen_device, load_problems, open_place
 from leaderboard.texts.say import say
 
@@ -142,7 +142,7 @@ def _settings(options: Options, device: str) -> Settings:
     return checked(
         Settings(
             profile=cast(Profile, options.profile),
-            sizes="full" if device == "cuda" else "reduced",
+            sizes=sizes_on(device),
             device=device,
             precision=options.precision,
             trials=options.num_correct_trials,

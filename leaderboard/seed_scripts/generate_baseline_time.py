@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_evaluator.problems.jobs import Job, Settings
-from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.upstream.files import machine_of, timing_stats, write_text
@@ -22,6 +22,7 @@ from kernel_evaluator.upstream.files import machine_of, timing_stats, write_text
 from leaderboard.files.store import StoreError, read_strictly
 from leaderboard.runs.reading import read_times
 from leaderboard.seed_scripts.runner import run_script
+from leaderboard.stages.checked import reductions, sizes_on
 from leaderboard.stages.evaluate import chosen_device, open_place
 from leaderboard.texts.say import say
 
@@ -55,9 +56,7 @@ def run(options: Options) -> int:
     for name in (PLAIN, COMPILED):
         require_precision(folder / f"{name}.json", options.precision)
     engine = open_place("local", device).engine
-    settings = Settings(
-        device=device, precision=options.precision, sizes="full" if device == "cuda" else "reduced", trials=1
-    )
+    settings = Settings(device=device, precision=options.precision, sizes=sizes_on(device), trials=1)
     problems = list(_problems(options, device))
     names = {(p.level, p.problem_id): f"{p.name}.py" for p in problems}
     jobs = [job for problem in problems for job in _jobs(problem, compiled=options.torch_compile)]
@@ -95,12 +94,12 @@ def merge(path: Path, level: int, name: str, value: dict[str, Any] | None) -> No
 
 def _problems(options: Options, device: str) -> Iterator[Problem]:
     problem_set = ProblemSet(Path(options.problems_dir) if options.problems_dir else PROBLEM_SET)
-    sizes = read_sizes() if device == "cpu" else {}
+    table = reductions(sizes_on(device))
     low, high = options.subset[0] or 1, options.subset[1] or 1000
     for level in options.levels:
         for problem_id in problem_set.ids(level):
             if low <= problem_id <= high:
-                yield problem_set.load(level, problem_id).reduced(sizes)
+                yield problem_set.load(level, problem_id).reduced(table)
 
 
 def _jobs(problem: Problem, *, compiled: bool) -> Iterator[Job]:

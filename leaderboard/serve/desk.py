@@ -12,12 +12,13 @@ from fastapi import HTTPException
 from kernel_evaluator.engines.local import needs_transformers
 from kernel_evaluator.machine.extras import install, missing
 from kernel_evaluator.problems.jobs import Settings
-from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet
 
 from leaderboard.checks.document import MAX_KERNEL_BYTES
 from leaderboard.serve.judgements import IdTakenError, Judgement, Judgements, QueueFullError
 from leaderboard.serve.keys import Key, Keyring
 from leaderboard.serve.requests import JudgementView, NewJudgement
+from leaderboard.stages.checked import reductions, sizes_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class Desk:
         self._rules = rules
         self._judgements = judgements
         self._keyring = keyring
-        self._sizes = read_sizes() if rules.device == "cpu" else {}
+        self._reductions = reductions(sizes_on(rules.device))
         self._problems: dict[tuple[int, int], Problem] = {}
         self._lock = threading.Lock()
         """Held while a problem is parsed: Python 3.11 cannot do that in two threads at once."""
@@ -98,7 +99,7 @@ class Desk:
             problem=problem,
             source=asked.source,
             settings=Settings(
-                sizes="reduced" if rules.device == "cpu" else "full",
+                sizes=sizes_on(rules.device),
                 device=rules.device,
                 precision=asked.precision,
                 trials=asked.trials,
@@ -121,7 +122,7 @@ class Desk:
             except KeyError as error:
                 said = f"there is no problem {asked.problem_id} in level {asked.level}"
                 raise HTTPException(422, said) from error
-            self._problems[wanted] = _runnable(problem.reduced(self._sizes))
+            self._problems[wanted] = _runnable(problem.reduced(self._reductions))
         return self._problems[wanted]
 
     @cached_property

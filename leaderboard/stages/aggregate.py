@@ -20,6 +20,7 @@ from leaderboard.files.submission import Submission
 from leaderboard.light.roofline import roofs_for
 from leaderboard.stages.confirm import needs_second
 from leaderboard.stages.known import Known, digest_of
+from leaderboard.stages.plan import ProblemKey
 from leaderboard.stages.ranks import shared_ranks
 from leaderboard.stages.references import against, factors_of
 from leaderboard.stages.speedups import Speedups
@@ -32,9 +33,6 @@ PASS_AT = (1, 5, 10, 20, 50, 100)
 
 Certificates = Mapping[str, Mapping[str, str]]
 """By precision the problems that do not rank, such as `"1_23"`, each with the evidence."""
-
-_Problem = tuple[int, int]
-"""A problem's level and number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +57,8 @@ class _Entry:
     submission: Submission
     result: ResultFile
     first: Mapping[int, Sequence[Row | None]]
-    samples: Mapping[_Problem, int]
-    passed: Mapping[_Problem, int]
+    samples: Mapping[ProblemKey, int]
+    passed: Mapping[ProblemKey, int]
 
 
 def aggregate(

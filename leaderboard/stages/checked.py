@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kernel_evaluator.problems.problem_set import Problem, ProblemSet
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.records.rows import Sizes
 
 if TYPE_CHECKING:
     from kernel_evaluator.problems.jobs import Settings
@@ -49,6 +50,16 @@ def checked(settings: Settings) -> Settings:
             f"timeout must be above 0 and at most {LONGEST_S:g} seconds, got {settings.timeout_s}"
         )
     return settings
+
+
+def sizes_on(device: str) -> Sizes:
+    """Give the sizes that problems have on a device where nobody chose: a CPU takes reduced ones."""
+    return "reduced" if device == "cpu" else "full"
+
+
+def reductions(sizes: Sizes) -> Mapping[str, Mapping[str, Any]]:
+    """Give the table by which `Problem.reduced` makes problems of these sizes; empty for full ones."""
+    return read_sizes() if sizes == "reduced" else {}
 
 
 def chosen_problems(levels: Iterable[int], problem_ids: Collection[int]) -> list[Problem]:

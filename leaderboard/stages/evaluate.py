@@ -17,7 +17,7 @@ from kernel_evaluator.machine.devices import visible_devices
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.machine.figures import gpu_model
 from kernel_evaluator.problems.jobs import Engine, Job, Progress, Settings, Verdict
-from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import BOARD_PRECISIONS, Environment, ResultFile, Row, Sizes, Status
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
@@ -26,6 +26,7 @@ from kernel_evaluator.secret_draws import in_any_order
 from leaderboard.files import store
 from leaderboard.files.submission import Submission
 from leaderboard.files.workfile import WorkFile, utc_now
+from leaderboard.stages.checked import reductions
 from leaderboard.stages.confirm import confirmed, needs_second, second_settings
 from leaderboard.stages.plan import Plan, ProblemKey, Selection, make_plan
 from leaderboard.stages.uses import backends_of, too_deep
@@ -230,7 +231,7 @@ def load_problems(
     problem_set: ProblemSet, kernels: Iterable[KernelKey], sizes: Sizes
 ) -> dict[ProblemKey, Problem]:
     """Read the problems that the kernels name, at the size asked for; those the set lacks are left out."""
-    table = read_sizes() if sizes == "reduced" else {}
+    table = reductions(sizes)
     wanted = sorted({(key.level, key.problem_id) for key in kernels})
     known = {(level, i) for level in {level for level, _ in wanted} for i in problem_set.ids(level)}
     return {key: problem_set.load(*key).reduced(table) for key in wanted if key in known}
