@@ -8,6 +8,7 @@ with JudgeClient("http://localhost:8900", api_key="…") as client:
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,14 +19,23 @@ from typing import Any, Self
 import httpx
 from kernel_evaluator.records.rows import Row
 
+from leaderboard.serve import KEY, MAX_BATCH
+
 LONGEST_WAIT_S = 30.0
 """One request waits at most this long for a verdict; `wait` repeats it."""
 
+LONGEST_JUDGING_S = 3600.0
+
 _BUSY = (429, 502, 503, 504)
+_ABSENT = 404
 
 
 class ServerError(Exception):
     """The server refused a request, or stayed away too long. The message is the server's."""
+
+
+class AbsentError(ServerError):
+    """The server knows nothing there: it was started anew since, or kept more than it keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +59,18 @@ class JudgeClient:
     def __init__(
         self, base_url: str, api_key: str = "", *, timeout_s: float = 60.0, patience_s: float = 300.0
     ) -> None:
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._http = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s)
+        """Raises ValueError for an address or a key with which no request can be sent."""
+        if not base_url.lower().startswith(("http://", "https://")):
+            raise ValueError(f"the server's URL must begin with http:// or https://, got {base_url!r}")
+        if not re.fullmatch(KEY, api_key):
+            raise ValueError(
+                "the API key must be of visible ASCII characters without spaces or ends of lines"
+            )
+        headers = {"Content-Type": "application/json"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        limits = httpx.Limits(max_connections=None)  # threads share it, and each waits on a connection
+        self._http = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s, limits=limits)
         self._patience_s = patience_s
 
     def submit(self, level: int, problem_id: int, source: str, **options: Any) -> Ticket:
@@ -59,14 +79,14 @@ class JudgeClient:
         A repeated request carries the same id, so a kernel is judged once however often the network fails.
         """
         body = {"id": uuid.uuid4().hex, **options, "level": level, "problem_id": problem_id, "source": source}
-        return _ticket(self._ask("POST", "/v1/judgements", json=body))
+        return _ticket(self._ask("POST", "/v1/judgements", content=json.dumps(body)))
 
     def look(self, judgement_id: str, wait_s: float = 0.0) -> Ticket:
         """Say where a judgement is, at the latest after `wait_s`."""
         path = f"/v1/judgements/{judgement_id}"
         return _ticket(self._ask("GET", path, params={"wait_s": min(wait_s, LONGEST_WAIT_S)}))
 
-    def wait(self, judgement_id: str, timeout_s: float = 3600.0) -> Row:
+    def wait(self, judgement_id: str, timeout_s: float = LONGEST_JUDGING_S) -> Row:
         """Wait for a verdict; raise ServerError where it was cancelled or does not come in time."""
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
@@ -78,23 +98,32 @@ class JudgeClient:
         raise ServerError(f"judgement {judgement_id} has no verdict after {timeout_s:g} s")
 
     def judge(self, level: int, problem_id: int, source: str, **options: Any) -> Row:
-        """Queue a kernel and wait for its verdict."""
-        ticket = self.submit(level, problem_id, source, **options)
-        return ticket.row or self.wait(ticket.id)
+        """Queue a kernel and wait for its verdict. A server that was started anew gets it again."""
+        options = {"id": uuid.uuid4().hex, **options}
+        deadline = time.monotonic() + LONGEST_JUDGING_S
+        while True:
+            ticket = self.submit(level, problem_id, source, **options)
+            try:
+                return ticket.row or self.wait(ticket.id)
+            except AbsentError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1.0)
 
     def judge_many(self, kernels: Iterable[Mapping[str, Any]], **options: Any) -> Iterator[Ticket]:
-        """Queue kernels in one request, and give each with its verdict as soon as that is there.
+        """Queue kernels, a thousand a request, and give each with its verdict as soon as that is there.
 
         A kernel is what `submit` takes: `{"level": 1, "problem_id": 19, "source": "…"}`; options are for all.
         Where the connection breaks the same ids are sent again, so nothing is judged or told twice.
         """
         asked = [{"id": uuid.uuid4().hex, **options, **kernel} for kernel in kernels]
         told: set[str] = set()
-        for line in self._lines({"judgements": asked}):
-            ticket = _ticket(json.loads(line))
-            if ticket.id not in told:
-                told.add(ticket.id)
-                yield ticket
+        for start in range(0, len(asked), MAX_BATCH):
+            for line in self._lines({"judgements": asked[start : start + MAX_BATCH]}):
+                ticket = _ticket(json.loads(line))
+                if ticket.id not in told:
+                    told.add(ticket.id)
+                    yield ticket
 
     def cancel(self, judgement_id: str) -> Ticket:
         """Cancel a judgement; one that is done stays done."""
@@ -130,10 +159,11 @@ class JudgeClient:
 
         Patience counts from the first trouble after the last line: a batch may take longer than that.
         """
+        content = json.dumps(body)
         troubled: float | None = None
         while True:
             try:
-                with self._http.stream("POST", "/v1/batches", json=body, timeout=None) as response:
+                with self._http.stream("POST", "/v1/batches", content=content, timeout=None) as response:
                     if response.is_error:
                         trouble = f"HTTP {response.status_code}: {response.read().decode()[:500]}"
                     else:
@@ -159,7 +189,8 @@ class JudgeClient:
         if response.status_code in _BUSY and path != "/v1/health":
             return f"HTTP {response.status_code}: {response.text[:200]}"
         if response.is_error and path != "/v1/health":
-            raise ServerError(f"HTTP {response.status_code}: {response.text[:500]}")
+            kind = AbsentError if response.status_code == _ABSENT else ServerError
+            raise kind(f"HTTP {response.status_code}: {response.text[:500]}")
         try:
             data: dict[str, Any] = response.json()
         except (ValueError, RecursionError) as error:

@@ -11,15 +11,13 @@ import typer
 
 from leaderboard.commands.ends import failed
 from leaderboard.commands.options import Device, Gpus, Problems, finite, parse_indices, problem_set_in
+from leaderboard.serve import KEY
 from leaderboard.stages.checked import LONGEST_S, sizes_on
 from leaderboard.texts.say import say
 
 MEMORY = Path.home() / ".cache" / "kernel_evaluator" / "verdicts.sqlite"
 MAX_IN_FLIGHT = 100
 """Judgements that a cluster gets at once: it has devices for many."""
-
-_KEY = r"[!-~]*"
-"""What an HTTP header carries as it is."""
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +77,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
             f"in {keys} for each key that may send problems",
             2,
         )
-    if not re.fullmatch(_KEY, api_key):
+    if not re.fullmatch(KEY, api_key):
         raise failed(
             f"{KEY_VARIABLE} must be of visible ASCII characters without spaces, or no client can send it; "
             "choose another key",

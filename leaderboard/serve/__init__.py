@@ -2,3 +2,9 @@
 
 In: requests. Out: verdicts, metrics. May import: `stages`, `checks`.
 """
+
+MAX_BATCH = 1000
+"""Judgements in one request."""
+
+KEY = r"[!-~]*"
+"""What an API key may be: what an HTTP header carries as it is."""

@@ -15,7 +15,8 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
 from leaderboard.checks.document import quoted
-from leaderboard.serve.requests import MAX_BATCH, NewJudgement
+from leaderboard.serve import MAX_BATCH
+from leaderboard.serve.requests import NewJudgement
 from leaderboard.texts.inert import encodable
 
 NEIGHBOURS = ("127.0.0.1", "localhost", "::1")

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-MAX_BATCH = 1000
-"""Judgements in one request."""
+from leaderboard.serve import MAX_BATCH
 
 _OF_A_PROBLEM = ("Model", "get_inputs", "get_init_inputs")
 

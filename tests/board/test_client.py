@@ -7,6 +7,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from fake_engine import judge
+from kernel_evaluator.problems.jobs import Job
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.client import JudgeClient, ServerError
 
@@ -26,13 +30,15 @@ def answering(*answers):
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            content, headers = left.pop(0) if len(left) > 1 else left[0]
-            self.send_response(200)
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            content, headers, *status = left.pop(0) if len(left) > 1 else left[0]
+            self.send_response(*status or [200])
             for name, value in {"Content-Length": str(len(content)), **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
+
+        do_GET = do_POST
 
         def log_message(self, *args):
             """Stay quiet."""
@@ -60,6 +66,28 @@ def test_a_server_that_stays_odd_is_an_error_that_says_how(name):
         pytest.raises(ServerError, match=name),
     ):
         client.submit(1, 1, "source")
+
+
+def test_a_server_that_was_started_anew_while_a_kernel_waited_gets_it_again():
+    row = judge(Job(key=KernelKey(1, 1), source="", problem=ProblemSet().load(1, 1)), "0" * 64)
+    done = json.dumps({**QUEUED, "state": "done", "row": row.to_json()}).encode()
+    absent = (b'{"detail": "no such judgement"}', {}, 404)
+    with answering(GOOD, absent, (done, {})) as url, JudgeClient(url) as client:
+        assert client.judge(1, 1, "source").is_correct
+    with answering(absent) as url, JudgeClient(url) as client, pytest.raises(ServerError, match="HTTP 404"):
+        client.judge(1, 1, "source")
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "said"),
+    [
+        ("localhost:8900", "", "the server's URL must begin with http:// or https://, got 'localhost:8900'"),
+        ("http://localhost:8900", "secret\n", "the API key must be of visible ASCII characters"),
+    ],
+)
+def test_an_address_or_a_key_that_no_request_can_have_is_refused_at_once(url, key, said):
+    with pytest.raises(ValueError, match=said):
+        JudgeClient(url, key)
 
 
 def test_a_batch_that_breaks_after_longer_than_patience_is_sent_again():

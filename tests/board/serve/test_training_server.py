@@ -14,6 +14,7 @@ from own_server import serving
 from prometheus_client.parser import text_string_to_metric_families
 
 from leaderboard.client import JudgeClient, ServerError
+from leaderboard.serve import MAX_BATCH
 from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements, QueueFullError
 from leaderboard.serve.keys import Key, Keyring, KeysFileError, read_keys
@@ -347,3 +348,21 @@ def test_a_kernel_says_what_it_likes_and_each_answer_of_a_batch_stays_one_line()
 def test_the_client_says_what_the_server_refuses_of_a_batch():
     with serving() as url, JudgeClient(url) as client, pytest.raises(ServerError, match="no problem 101"):
         list(client.judge_many([{"level": 1, "problem_id": 101, "source": KERNEL}]))
+
+
+@pytest.mark.parametrize("odd", [{"source": "half \ud800 of a pair"}, {"timeout_s": float("nan")}])
+def test_what_json_can_hold_only_escaped_is_the_servers_to_refuse(odd):
+    kernel = {"level": 1, "problem_id": 1, "source": KERNEL, **odd}
+    with serving() as url, JudgeClient(url) as client:
+        for ask in (lambda: client.judge(**kernel), lambda: list(client.judge_many([kernel]))):
+            with pytest.raises(ServerError, match="HTTP 422.*" + next(iter(odd))):
+                ask()
+
+
+def test_the_client_takes_any_number_of_kernels(tmp_path):
+    with serving(memory=tmp_path / "m", max_queued=2000) as url, JudgeClient(url) as client:
+        client.judge(1, 1, KERNEL)
+        kernel = {"level": 1, "problem_id": 1, "source": KERNEL}
+        assert [] == list(client.judge_many([]))
+        told = list(client.judge_many([kernel] * (MAX_BATCH + 1)))
+    assert MAX_BATCH + 1 == len(told) and all(ticket.row.is_correct for ticket in told)
