@@ -120,7 +120,7 @@ def reward(
     if not _is_code(source):
         status = Status.COMPILE_ERROR.value
         return Reward(value=0.0, status=status, compiled=False, correct=False, fragile=False, cheat=False)
-    row = (client or _client()).judge(level, problem_id, source, **options)
+    row = (client or _client(*_server())).judge(level, problem_id, source, **options)
     return reward_of(row, shaping)
 
 
@@ -132,13 +132,16 @@ def _is_code(source: str | None) -> TypeGuard[str]:
         return False
 
 
-def client_of_the_environment() -> JudgeClient:
-    """Make a client of the server that KBL_URL and KBL_API_KEY name; http://localhost:8900 by itself."""
+def _server() -> tuple[str, str]:
+    return os.environ.get(URL_VARIABLE, "http://localhost:8900"), os.environ.get(KEY_VARIABLE, "")
+
+
+@cache
+def _client(url: str, api_key: str) -> JudgeClient:
+    """One a process and server: each has connections of its own, and takes a while to be made."""
     from leaderboard.client import JudgeClient
 
-    return JudgeClient(
-        os.environ.get(URL_VARIABLE, "http://localhost:8900"), os.environ.get(KEY_VARIABLE, "")
-    )
+    return JudgeClient(url, api_key)
 
 
-_client = cache(client_of_the_environment)
+os.register_at_fork(after_in_child=_client.cache_clear)  # two processes on one connection mix their answers

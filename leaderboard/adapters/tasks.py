@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from kernel_evaluator.problems.problem_set import Problem
 
-from leaderboard.client import JudgeClient
 from leaderboard.generate.looking import Looking, asking_again
 from leaderboard.generate.turns import feedback
 from leaderboard.prompts import PromptOptions
 from leaderboard.prompts.shown import shown
-from leaderboard.reward import SHAPING, Reward, Shaping, client_of_the_environment, reward
+from leaderboard.reward import SHAPING, Reward, Shaping, reward
 from leaderboard.stages.checked import chosen_problems
 
 
@@ -98,9 +96,5 @@ class Tasks:
             "trials": self.trials,
             "timeout_s": self.timeout_s,
         }
-        found = reward(look.code, level, problem_id, client=self._client, shaping=self.shaping, **options)
+        found = reward(look.code, level, problem_id, shaping=self.shaping, **options)
         return Answered(reward=found, words=feedback(found.row) if found.row else "")
-
-    @cached_property
-    def _client(self) -> JudgeClient:
-        return client_of_the_environment()

@@ -1,5 +1,7 @@
 """Rewards: what a verdict is worth, and that no cheat is worth more than an honest failure."""
 
+from multiprocessing import get_context
+
 import pytest
 from fake_engine import judge as judged
 from hypothesis import given
@@ -13,7 +15,7 @@ from own_server import serving
 from leaderboard.adapters.tasks import Tasks
 from leaderboard.checks.document import MAX_KERNEL_BYTES
 from leaderboard.client import JudgeClient
-from leaderboard.reward import Shaping, reward, reward_of
+from leaderboard.reward import Shaping, _client, reward, reward_of
 
 PROBLEM = ProblemSet().load(1, 19)
 CHEATS = (Status.REJECTED,)
@@ -92,6 +94,23 @@ def test_the_function_asks_the_server(monkeypatch):
     with serving() as url, JudgeClient(url) as client:
         got = reward(source.ljust(MAX_KERNEL_BYTES, "#"), 1, 19, client=client)
     assert (True, 4.0, "correct") == (got.correct, got.speedup, got.status)
+
+
+def test_all_tasks_of_a_process_share_a_client_and_a_fork_has_its_own(monkeypatch):
+    reply = "```python\n# speedup 4.0\nclass ModelNew: ...\n```"
+    with serving() as url:
+        monkeypatch.setenv("KBL_URL", url)
+        before = clients()
+        for _ in range(3):
+            assert Tasks(levels=(1,), measure=False).answer(reply, 1, 19).is_done
+        assert clients() == tuple(number + 1 for number in before)
+        with get_context("fork").Pool(1) as pool:
+            assert 0 == pool.apply(clients)[1]
+
+
+def clients():
+    found = _client.cache_info()
+    return found.misses, found.currsize
 
 
 def test_a_task_on_a_problem_that_there_is_not_is_refused_by_its_name():
