@@ -102,14 +102,27 @@ def test_what_is_to_be_judged_again_needs_room_though_a_verdict_on_the_same_is_r
 
 
 def test_the_memory_is_bounded_and_what_was_used_last_stays(tmp_path):
-    memory = Memory(tmp_path / "m", max_bytes=20_000)
-    for number in range(200):
+    memory = Memory(tmp_path / "m", max_bytes=50_000)
+    for number in range(400):
         memory.keep(
             f"{number}", {"row": {"status": "correct", "log": hashlib.sha512(b"%d" % number).hexdigest() * 8}}
         )
         assert memory.find("0") is not None
-    assert 20 < sum(memory.find(f"{number}") is not None for number in range(200)) < 150
-    assert memory.find("1") is None and memory.find("199") is not None
+    assert 20 < sum(memory.find(f"{number}") is not None for number in range(400)) < 300
+    assert memory.find("1") is None and memory.find("399") is not None
+    memory.close()
+    assert (tmp_path / "m").stat().st_size < 50_000 + 2 * 4096, "the file itself, a page or two more at once"
+
+
+def test_a_verdict_costs_as_little_to_keep_however_many_there_are(tmp_path):
+    memory = Memory(tmp_path / "m")
+    steps = []
+    memory._file.set_progress_handler(lambda: steps.append(1), 10)
+    for number in range(2000):
+        memory.keep(f"{number}", {"row": {"status": "correct"}})
+    taken = len(steps)
+    memory.keep("one more", {"row": {"status": "correct"}})
+    assert len(steps) - taken < 20
 
 
 def test_a_file_that_holds_no_verdicts_is_named_and_a_broken_one_costs_no_verdict(tmp_path):
