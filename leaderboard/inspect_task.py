@@ -27,7 +27,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from kernel_evaluator.building.builder import CACHE_VARIABLE
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
-from kernel_evaluator.records.rows import Row
+from kernel_evaluator.records.rows import Row, Status
 from kernel_evaluator.upstream.files import is_compiled
 
 from leaderboard.generate.looking import Looking, asking_again
@@ -166,7 +166,10 @@ def judged(
     *,
     verbose: bool = False,
 ) -> Scorer:
-    """Score 1 or 0 for compiled, correct, and correct with a speedup above `p`; keep the row as metadata."""
+    """Score 1 or 0 for compiled, correct, and correct with a speedup above `p`; keep the row as metadata.
+
+    Where the machinery failed, each is NaN: what Inspect counts as not scored, in no metric.
+    """
 
     async def score(state: TaskState, target: Target) -> Score:
         source = state.store.get(KERNEL)
@@ -186,12 +189,14 @@ def judged(
 
 def _score(row: Row | None, p: float, *, answer: str, explanation: str) -> Score:
     fast = row is not None and row.is_correct and row.speedup is not None and row.speedup > p
+    holds = {
+        "compiled": row is not None and is_compiled(row),
+        "correct": row is not None and row.is_correct,
+        f"fast_{p:g}": fast,
+    }
+    is_lost = row is not None and row.status is Status.INFRA_ERROR
     return Score(
-        value={
-            "compiled": float(row is not None and is_compiled(row)),
-            "correct": float(row is not None and row.is_correct),
-            f"fast_{p:g}": float(fast),
-        },
+        value={name: math.nan if is_lost else float(each) for name, each in holds.items()},
         answer=answer,
         explanation=explanation,
         metadata={"row": row.to_json()} if row else {},

@@ -5,9 +5,16 @@ import pytest
 pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: pip install '.[inspect]'")
 
 from compiling import TINY
+from fake_engine import judge
+from inspect_ai import Task
 from inspect_ai import eval as inspect_eval
+from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import mean, scorer
 from kernel_evaluator.building.builder import CACHE_VARIABLE
+from kernel_evaluator.problems.jobs import Job
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard import inspect_task
 from leaderboard.inspect_task import kernelbench
@@ -128,6 +135,28 @@ def test_a_gpu_that_there_is_not_is_named(monkeypatch):
     monkeypatch.setattr(inspect_task, "visible_gpus", lambda: ["NVIDIA H100", "NVIDIA H100"])
     with pytest.raises(ValueError, match="device=2: there is no such GPU here, of 2 that can be seen"):
         kernelbench(device=2)
+
+
+def test_what_the_machinery_failed_at_is_in_no_metric(tmp_path):
+    problem = ProblemSet().load(1, 19)
+
+    @scorer(metrics={"*": [mean()]})
+    def of_rows():
+        async def score(state, target):
+            row = judge(Job(key=KernelKey(1, 19), source=state.input_text, problem=problem), "0" * 64)
+            return inspect_task._score(row, 1.0, answer="", explanation="")
+
+        return score
+
+    heads = ("# status infra_error", "# status mismatch", "# speedup 2.0")
+    [log] = inspect_eval(
+        Task(dataset=[Sample(input=head) for head in heads], solver=[], scorer=of_rows()),
+        model="mockllm/model",
+        log_dir=str(tmp_path),
+        display="none",
+    )
+    metrics = {score.name: score.metrics["mean"].value for score in log.results.scores}
+    assert {"compiled": 1.0, "correct": 0.5, "fast_1": 0.5} == metrics
 
 
 def test_a_problem_that_there_is_not_is_named():
