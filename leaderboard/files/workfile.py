@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,11 +103,13 @@ class WorkFile:
             self._write()
 
     def _write_later(self) -> None:
+        """Write what waited. Where that fails the next write says so: nobody listens to this thread."""
         with self._lock:
             if self._timer is None:
                 return
             self._timer = None
-            self._write()
+            with suppress(OSError):
+                self._write()
 
     def _write(self) -> None:
         store.write_atomically(self.path, store.dump_result(self.result()))

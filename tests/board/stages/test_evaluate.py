@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Failure, Status
 
 from leaderboard.files import store, submission
+from leaderboard.files.workfile import WorkFile
 from leaderboard.stages.evaluate import Evaluation, EvaluationError, evaluate, load_problems
 from leaderboard.stages.record import read_work_file
 
@@ -352,6 +354,19 @@ def test_every_row_comes_to_disk_though_the_next_kernel_hangs(tmp_path):
     evaluation = evaluation_of(tmp_path, problems=4)
     evaluate(evaluation, OneByOne(evaluation.path), lambda row: None)
     assert len(store.read_result(evaluation.path).rows) == 4
+
+
+def test_a_late_write_that_fails_is_made_up_for_by_the_next(tmp_path, monkeypatch):
+    evaluation, unheard = evaluation_of(tmp_path, problems=1), []
+    monkeypatch.setattr(threading, "excepthook", unheard.append)
+    [verdict] = FakeEngine().run(evaluation.plan([]).jobs, evaluation.settings)
+    with WorkFile(evaluation.path, evaluation.blank) as work:
+        work.add(verdict)
+        evaluation.path.unlink()
+        evaluation.path.mkdir()  # so that nothing can be written, as on a full disk
+        work._timer.join()
+        evaluation.path.rmdir()
+    assert ([], 1) == (unheard, len(store.read_result(evaluation.path).rows))
 
 
 def test_an_interruption_right_after_a_row_keeps_it(tmp_path):
