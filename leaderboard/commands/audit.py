@@ -84,10 +84,13 @@ def audit_command(
         _write(out, findings)  # what cannot be written is better known before than after
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
         raise failed(error, 2) from error
-    for finding in audit(recorded, jobs, place.engine, settings):
-        findings.append(finding)
-        say(f"{finding.before.key}: {finding.differs or 'holds'}")
-        _write(out, findings)
+    try:
+        for finding in audit(recorded, jobs, place.engine, settings):
+            findings.append(finding)
+            say(f"{finding.before.key}: {finding.differs or 'holds'}")
+            _write(out, findings)
+    except EvaluationError as error:
+        raise failed(error, 2) from error
     held = len(findings) == len(jobs) and not any(each.differs for each in findings)
     say(f"{sum(not each.differs for each in findings)} of {len(jobs)} rows hold")
     raise typer.Exit(0 if held else 1)

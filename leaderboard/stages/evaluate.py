@@ -6,7 +6,7 @@ Owns the table of engines, the one place where they are told apart. Never writes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -312,7 +312,21 @@ def _ray(device: str, gpus: Sequence[int] | None, progress: Progress | None, _: 
         engine, gpu = open_engine(device, progress)
     except ClusterError as error:
         raise EvaluationError(str(error)) from error
-    return Place(engine=engine, gpu=gpu)
+    return Place(engine=_Excused(engine, ClusterError), gpu=gpu)
+
+
+@dataclass(frozen=True)
+class _Excused:
+    """An engine whose own excuse for not going on is an EvaluationError, at whatever verdict it comes."""
+
+    engine: Engine
+    excuse: type[Exception]
+
+    def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Verdict]:
+        try:
+            yield from self.engine.run(jobs, settings)
+        except self.excuse as error:
+            raise EvaluationError(str(error)) from error
 
 
 ENGINES: dict[str, Callable[[str, Sequence[int] | None, Progress | None, float | None], Place]] = {

@@ -19,6 +19,8 @@ from kernel_evaluator.engines.ray.nodes import Board
 from kernel_evaluator.engines.ray.remote import DeviceHeldError, hold
 from ray_cluster import machines
 
+from leaderboard.stages.evaluate import EvaluationError, open_place
+
 KERNELS = (
     RIGHT,
     RIGHT.replace("min=0", "min=0.5"),
@@ -52,6 +54,10 @@ def test_nodes_that_are_killed_cost_no_kernel_its_verdict(tmp_path, monkeypatch)
             if len(found) in (5, 15):
                 there.kill(random.choice(there.nodes), with_workers=len(found) == 5)
                 there.nodes.append(there.add())
+        monkeypatch.setattr("kernel_evaluator.engines.ray.engine.evaluator_sha256", lambda: "0" * 64)
+        with pytest.raises(EvaluationError, match="install the same version on all machines"):
+            list(open_place("ray", "cpu").engine.run(jobs, settings()))
+        monkeypatch.undo()
     local = {each.row.key: each for each in LocalEngine().run(jobs, settings())}
     assert {key: each.row.status for key, each in local.items()} == {
         key: each.row.status for key, each in found.items()
