@@ -23,7 +23,7 @@ MISBEHAVIOUR = (
     "not_json",
 )
 
-REFUSALS = {"401": "no such key", "500": "out of order"}
+REFUSALS = {"401": "no such key", "402": "no money", "500": "out of order"}
 """What a server says of a request that it does not answer, by status."""
 
 ODD = {
@@ -37,7 +37,7 @@ ODD = {
 class CannedModel:
     """Answers with `answer(prompt, number)`; the n-th request behaves as the n-th item of `script` says, in turn.
 
-    `429` may name what follows as Retry-After: `429 1e10`; `usage` what the server counts: `usage {}`. JSON
+    `429` may name what follows as Retry-After, and as the error's code: `429 1e10`; `usage` what the server counts: `usage {}`. JSON
     is sent as it is, in place of a completion.
     """
 
@@ -81,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(self.model.slow_s)
         if kind.startswith("429"):
             wish = kind.removeprefix("429").strip() or "0.05"
-            self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": wish})
+            self._send(429, {"error": {"message": "slow down", "code": wish}}, {"Retry-After": wish})
         elif kind in REFUSALS:
             self._send(int(kind), {"error": {"message": REFUSALS[kind]}})
         elif kind == "not_json":

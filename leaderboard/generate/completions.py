@@ -44,6 +44,8 @@ def read_completion(content: bytes) -> Completion:
         raise CompletionError("it is nested too deeply") from error
     answer = _object("the answer", answer)
     choices = answer.get("choices")
+    if not choices and answer.get("error"):  # as OpenRouter sends what went wrong behind it
+        raise CompletionError(f"it is an error, {json.dumps(answer['error'])[:300]}")
     if not isinstance(choices, list) or not choices:
         raise CompletionError(f"choices must be a list with at least one answer, got {_shown(choices)}")
     choice = _object("choices[0]", choices[0])
@@ -51,7 +53,7 @@ def read_completion(content: bytes) -> Completion:
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     return Completion(
-        text=_text(message.get("content")),
+        text=_text(message.get("content")) or _encodable(message.get("refusal")),
         reasoning=_reasoning(message),
         usage=usage,
         finish_reason=_encodable(choice.get("finish_reason")),

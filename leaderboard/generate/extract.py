@@ -68,7 +68,7 @@ def code_blocks(answer: str) -> list[Block]:
 
 
 def kernel_block(answer: str) -> Block | None:
-    """Choose the block that is the kernel: the last one that binds ModelNew, else the first one.
+    """Choose the block that is the kernel: the last that binds ModelNew, else one cut off, else the first.
 
     Models think aloud and correct themselves: what binds ModelNew last is what they hand in. An import counts
     where nothing else binds it, as it mostly shows how to use another block. With one block this is
@@ -79,7 +79,8 @@ def kernel_block(answer: str) -> Block | None:
         return Block(code=answer.strip())
     making = [block for block in blocks if _binds_model(block.code, by_import=False)]
     binding = making or [block for block in blocks if _binds_model(block.code, by_import=True)]
-    return binding[-1] if binding else next(iter(blocks), None)
+    cut_off = [block for block in blocks if block.code and not block.closed]
+    return next(iter([*binding[-1:], *cut_off, *blocks]), None)
 
 
 def _binds_model(code: str, *, by_import: bool) -> bool:

@@ -27,7 +27,9 @@ Message = Mapping[str, str]
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
-_ALL_IN_VAIN = frozenset({401, 403, 404, 405})
+_ALL_IN_VAIN = frozenset({401, 402, 403, 404, 405})
+_NO_MONEY = b"insufficient_quota"
+"""OpenAI's word, with 429, for an account that is used up: waiting does not help."""
 
 SERVERS: Mapping[str, tuple[str, str]] = {
     "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
@@ -245,9 +247,10 @@ def _litellm_error(error: Exception) -> Exception:
 def _status_error(status: int, headers: Mapping[str, str], content: bytes) -> Exception:
     said = content[:300].decode("utf-8", "replace").strip()
     message = f"HTTP {status}: {said}"
-    if status in _TRANSIENT_STATUSES or status >= 500:
+    is_used_up = _NO_MONEY in content
+    if not is_used_up and (status in _TRANSIENT_STATUSES or status >= 500):
         return TransientError(message, _retry_after_s(headers.get("retry-after", "")))
-    return ModelError(message, fatal=status in _ALL_IN_VAIN)
+    return ModelError(message, fatal=is_used_up or status in _ALL_IN_VAIN)
 
 
 def _retry_after_s(text: str) -> float | None:

@@ -47,7 +47,8 @@ def ask(
             return model.complete(messages)
         except TransientError as error:
             if attempt == patience.attempts:
-                raise ModelError(f"no answer after {attempt} attempts, the last one: {error}") from error
+                tried = f"no answer after {attempt} attempts, the last one: {error}"
+                raise ModelError(f"{tried}; run it again") from error
             wait_s = patience.wait_s(attempt, error.retry_after_s)
             on_retry(str(error), wait_s)
             if stopped.wait(wait_s):

@@ -37,6 +37,14 @@ from leaderboard.prompts import PROMPTS_TOML, PromptOptions
 from leaderboard.stages.checked import reductions, sizes_on
 from leaderboard.stages.plan import parse_problem_list
 
+_OWN_OPTIONS = {
+    "messages": "--prompt and --prompts-file say what the model is shown",
+    "model": "--model names it",
+    "n": "--samples draws several answers",
+    "stream": "an answer is read whole",
+}
+"""Fields of a request that are no parameters of the model, and what serves instead."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -124,10 +132,12 @@ class Request:
             name, separator, value = text.partition("=")
             if not separator:
                 raise ValueError(f"a parameter must look like NAME=JSON, got {text!r}")
+            if name in _OWN_OPTIONS:
+                raise ValueError(f"--parameter {name} would replace what is asked; {_OWN_OPTIONS[name]}")
             parameters[name] = _json_or_text(value)
             _require_json(f"--parameter {name}", parameters[name])
         _require_json("--temperature", self.temperature)
-        return parameters
+        return {name: value for name, value in parameters.items() if value is not None}
 
     def _model(self, parameters: Mapping[str, Any]) -> Model:
         """Choose the way to the model: a base URL, a server known by name, else LiteLLM."""
@@ -244,7 +254,7 @@ def describe(outcome: Outcome, path: Path) -> Iterable[str]:
         yield f"no kernel: {key}: {reason}"
     for key, reason in outcome.failed.items():
         if key not in outcome.given_up:
-            yield f"failed: {key}: {reason}; run it again"
+            yield f"failed: {key}: {reason}"
 
 
 def _require_json(option: str, value: Any) -> None:

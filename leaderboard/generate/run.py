@@ -277,7 +277,7 @@ class Generation:
             return
         for row in self._judge(jobs):
             if row.status is Status.INFRA_ERROR:
-                self._failed[row.key] = "the evaluator could not judge an attempt"
+                self._failed[row.key] = "the evaluator could not judge an attempt; run it again"
                 continue
             file = self._turns(row.key)
             turns = file.read()

@@ -17,6 +17,13 @@ from leaderboard.generate.models import Message, Model, Reply
 from leaderboard.generate.patience import Patience, ask
 from leaderboard.generate.replies import Replies
 
+_ENDS = {
+    "length": "; it reached the limit of tokens: raise --max-tokens, or the server's own",
+    "content_filter": "; the server's content filter ended it",
+    "tool_calls": "; it calls a tool instead",
+}
+"""What a person should know of how an answer without a kernel ended, by the server's `finish_reason`."""
+
 
 class NoKernelError(Exception):
     """No answer held a kernel, however often the model was asked. The message says what the last one held."""
@@ -68,7 +75,7 @@ class Sampler:
                 self.journal.add("regenerate", key, turn=turn, why=complaint)
                 asked = [*messages, *_follow_up(reply, complaint)]
         if kept is None:
-            raise NoKernelError(complaint)
+            raise NoKernelError(complaint + _ENDS.get(reply.finish_reason, ""))
         return kept
 
 

@@ -53,6 +53,7 @@ def test_the_kernel_is_found_in_what_models_write(name):
         (f"<think>\n{FENCED}", "ends before its thoughts do"),
         ("<|channel|>analysis<|message|>I think", "ends before its thoughts do"),
         (FENCED.removesuffix("\n```"), "ends inside its code block"),
+        ("```python\nx = 1\n```\n" + FENCED[:-30], "ends inside its code block"),
         ("I cannot do that.", "has no fenced code block"),
         ("", "is empty"),
     ],
@@ -79,6 +80,7 @@ def test_what_was_thought_is_told_apart(name):
         ({"content": [{"type": "thinking", "thinking": "b"}, {"type": "text", "text": "a"}]}, "b", "a"),
         ({"content": "a", "reasoning": None}, "", "a"),
         ({"content": None, "reasoning_content": "b"}, "b", ""),
+        ({"content": None, "refusal": "I cannot."}, "", "I cannot."),
     ],
 )
 def test_thoughts_that_servers_tell_apart_are_kept(message, reasoning, text):

@@ -227,6 +227,12 @@ def test_a_model_that_never_gives_code_is_given_up_and_asked_again_only_on_wish(
     assert (3, {}) == (again.drawn, dict(again.given_up))
 
 
+def test_of_an_answer_without_a_kernel_is_said_that_the_limit_of_tokens_ended_it(tmp_path):
+    with serving(CannedModel(kernel_for, ("cut_off_code",))) as url:
+        [why] = draw(request(tmp_path, url, subset=(1, 1), regenerations=0)).given_up.values()
+    assert why.startswith("the answer ends inside its code block; it reached the limit of tokens: raise ")
+
+
 def test_the_static_check_asks_again_and_lets_the_last_answer_stand(tmp_path):
     server = CannedModel(lambda messages, number: f"# {number}\nimport threading\n{KERNEL}")
     with serving(server) as url:
@@ -253,6 +259,7 @@ def test_a_server_that_stays_down_fails_the_samples_and_a_later_run_draws_them(t
         ("not_json", "the answer is no chat completion: it must be JSON in UTF-8: Expecting value"),
         ("[1]", "the answer must be an object, got a list"),
         ("{}", "choices must be a list with at least one answer, got nothing"),
+        ('{"error": {"message": "overloaded"}}', 'it is an error, {"message": "overloaded"}; run it again'),
         ('{"choices": []}', "choices must be a list with at least one answer, got an empty list"),
         ('{"choices": {"0": 1}}', "choices must be a list with at least one answer, got an object"),
         ('{"choices": ["x"]}', 'choices[0] must be an object, got "x"'),
@@ -345,6 +352,24 @@ def test_a_key_that_the_server_refuses_ends_the_run(tmp_path):
         done = generate(tmp_path, url, "--subset", "1-2")
     assert (2, "") == (done.returncode, done.stdout)
     assert done.stderr.splitlines()[-1].startswith("error: HTTP 401: ") and "no such key" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["402", "429 insufficient_quota"])
+def test_an_account_without_money_ends_the_run_at_once(tmp_path, kind):
+    server = CannedModel(kernel_for, (kind,))
+    with serving(server) as url, pytest.raises(ModelError, match=f"HTTP {kind[:3]}"):
+        draw(request(tmp_path, url, subset=(1, 1)))
+    assert 1 == len(server.requests)
+
+
+def test_a_parameter_of_null_is_left_out_and_none_replaces_what_is_asked(tmp_path):
+    server = CannedModel(kernel_for)
+    with serving(server) as url:
+        assert 3 == draw(request(tmp_path, url, parameter=["temperature=null"])).finished
+        for name, instead in (("n", "--samples"), ("messages", "--prompt"), ("stream", "read whole")):
+            with pytest.raises(ValueError, match=f"--parameter {name} would .*{instead}"):
+                draw(request(tmp_path, url, parameter=[f"{name}=[]"]))
+    assert {"model", "messages"} == set().union(*server.requests)
 
 
 def test_a_refused_key_ends_a_run_before_its_next_sample_is_due(tmp_path):
