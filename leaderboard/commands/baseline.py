@@ -45,12 +45,12 @@ def import_command(
 
     Exit status: 0 written, 1 a file is broken or names a problem that the set lacks.
     """
-    from kernel_evaluator.baselines import BaselineFile, device_of, dump_baseline, import_timings
+    from kernel_evaluator.baselines import BaselineFile, device_of, import_timings
     from kernel_evaluator.machine.figures import gpu_model
     from kernel_evaluator.problems.problem_set import ProblemSet
     from kernel_evaluator.records.rows import Environment
 
-    from leaderboard.files.store import StoreError, read_strictly, write_atomically
+    from leaderboard.files.store import StoreError, read_strictly
     from leaderboard.runs.reading import times_in
 
     if eager is None and compiled is None:
@@ -86,9 +86,7 @@ def import_command(
         precision=told.precision,
     )
     own = Path("baselines")
-    path = (out or (own if measured_here else own / "published" / "times")) / f"{baseline.name}.json"
-    write_atomically(path, dump_baseline(baseline))
-    say(f"{path}: {len(problems)} problems on {device}")
+    _write(baseline, out or (own if measured_here else own / "published" / "times"))
 
 
 @baseline_app.command("from-result")
@@ -199,13 +197,24 @@ def _write(baseline: BaselineFile, out: Path) -> None:
 
     path = out if out.suffix == ".json" else out / f"{baseline.name}.json"
     try:
-        lost = read_baseline(path).problems.keys() - baseline.problems.keys() if path.is_file() else ()
+        lost = _times_of(read_baseline(path)) - _times_of(baseline) if path.is_file() else ()
     except StoreError as error:
         raise failed(error) from error
     if lost:
         raise failed(
-            f"{path} has times of {len(lost)} problems that these lack; name another file with --out"
+            f"{path} has {len(lost)} times that these lack, {min(lost)} first; "
+            "give all at once, or another --out"
         )
     write_atomically(path, dump_baseline(baseline))
     compiled = sum(times.compiled is not None for times in baseline.problems.values())
-    say(f"{path}: {len(baseline.problems)} problems, {compiled} of them compiled")
+    device = baseline.environment.device
+    say(f"{path}: {len(baseline.problems)} problems on {device}, {compiled} of them compiled")
+
+
+def _times_of(baseline: BaselineFile) -> set[str]:
+    return {
+        f"{mode} {name}"
+        for name, times in baseline.problems.items()
+        for mode, found in (("eager", times.eager), ("compiled", times.compiled))
+        if found is not None
+    }

@@ -72,7 +72,7 @@ def find_kernels(paths: Iterable[Path], samples: Sequence[int] = ()) -> dict[Ker
     if not found:
         wanted = ", ".join(map(str, samples))
         raise PackError(f"no kernel of sample {wanted} here; leave --sample out, or name another")
-    return {key: _read(found[key]) for key in sorted(found)}
+    return {key: read_source(found[key]) for key in sorted(found)}
 
 
 def nameless(paths: Iterable[Path]) -> list[Path]:
@@ -203,8 +203,9 @@ def _key_of(path: Path) -> KernelKey | None:
         raise PackError(f"{path}: {error}") from error
 
 
-def _read(path: Path) -> str:
+def read_source(path: Path) -> str:
+    """Read a kernel as it stands, line ends included; raise PackError where it is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise PackError(f"{path}: must be UTF-8: {error}") from error
+        raise PackError(f"{path}: must be UTF-8: {error}; save it anew, or remove it") from error

@@ -26,6 +26,7 @@ from kernel_evaluator.upstream.files import (
 
 from leaderboard.files import store
 from leaderboard.files.submission import unsent
+from leaderboard.runs.pack import read_source
 from leaderboard.stages.evaluate import Evaluation, EvaluationError, Outcome, Place, evaluate, load_problems
 from leaderboard.stages.plan import Selection
 
@@ -43,6 +44,10 @@ class RunEvaluation:
     problem_ids: Sequence[int] = ()
     samples: int = 1
     pass_at: Sequence[int] = (1,)
+
+    def sources(self) -> dict[KernelKey, str]:
+        """Read every kernel of the run; raise PackError for one that is not UTF-8."""
+        return {key: read_source(self.run.kernel_path(key)) for key in self.run.kernel_keys()}
 
     def selection(self, kernels: Iterable[KernelKey]) -> Selection:
         """Say which of the run's kernels to judge now."""
@@ -62,7 +67,7 @@ class RunEvaluation:
         where the run has no kernel in the range asked for, and where it has results of another level:
         KernelBench's files name problems without their level.
         """
-        kernels = self.run.sources()
+        kernels = self.sources()
         selection = self.selection(kernels)
         if not selection.problems:
             raise EvaluationError(f"{self.run.path}: no kernel of level {self.level} in the range asked for")

@@ -116,7 +116,7 @@ def run(options: Options) -> int:
 def _build_ahead(evaluation: RunEvaluation, workers: int) -> None:
     """Compile what is to be judged, so many at a time; judging takes it from the folder of builds."""
     require("evaluate", "building ahead")
-    kernels = evaluation.run.sources()
+    kernels = evaluation.sources()
     selection = evaluation.selection(kernels)
     problems = load_problems(evaluation.problem_set, kernels, evaluation.settings.sizes)
     jobs = [

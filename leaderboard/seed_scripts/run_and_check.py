@@ -13,6 +13,7 @@ from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import Row
 
+from leaderboard.runs.pack import read_source
 from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.stages.checked import checked
 from leaderboard.stages.evaluate import chosen_device, open_place
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 def run(options: Options) -> int:
     """Judge the kernel; exit status 0 where it is correct, else 1."""
     say_unused(options, Options(ref_origin="", kernel_src_path=""), UNUSED)
-    source = Path(options.kernel_src_path).read_text("utf-8")
+    source = read_source(Path(options.kernel_src_path))
     if options.check_kernel:
         for finding in _findings(source, options):
             say(f"static check: {finding}", err=True)
@@ -118,7 +119,7 @@ def _problem(options: Options, device: str) -> Problem:
         path = Path(options.ref_arch_src_path)
         level, problem_id = OWN_REFERENCE
         return Problem(
-            level=level, problem_id=problem_id, name=path.stem, source=path.read_text("utf-8"), path=path
+            level=level, problem_id=problem_id, name=path.stem, source=read_source(path), path=path
         )
     if options.ref_origin != "kernelbench":
         raise ValueError(f"ref_origin must be local or kernelbench, got {options.ref_origin!r}")

@@ -220,10 +220,13 @@ def _kernel_list(rows: list[Row], links: Mapping[str, str]) -> str:
 
 
 def _linked(row: Row, links: Mapping[str, str]) -> str:
+    url = links.get(str(row.key))
+    return f"[{_named_key(row)}]({url})" if url else _named_key(row)
+
+
+def _named_key(row: Row) -> str:
     key = row.key
-    name = f"{key.level}/{key.problem_id}" + (f"#{key.sample}" if key.sample else "")
-    url = links.get(str(key))
-    return f"[`{name}`]({url})" if url else f"`{name}`"
+    return f"`{key.level}/{key.problem_id}" + (f"#{key.sample}`" if key.sample else "`")
 
 
 def _changes(outcome: Outcome) -> str:
@@ -240,7 +243,7 @@ def _changes(outcome: Outcome) -> str:
 
 
 def _change(old: Row | None, new: Row) -> str:
-    name = f"`{new.key.level}/{new.key.problem_id}`"
+    name = _named_key(new)
     if old is None:
         return f"{name} is new: {new.status.value}"
     if old.status is not new.status:

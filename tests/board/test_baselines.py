@@ -128,8 +128,14 @@ def test_a_part_does_not_take_the_place_of_the_whole(tmp_path):
     whole.write_bytes((SHIPPED / "H200.json").read_bytes())
     part = str(SHIPPED.parent / "data/results/H200/first-light.json")
     done = CliRunner().invoke(app, ["baseline", "from-result", part, "--out", str(tmp_path)])
-    assert (1, True) == (done.exit_code, "has times of 234 problems that these lack" in done.output)
+    assert 1 == done.exit_code
+    assert "times that these lack, compiled 1_1 first; give all at once, or another --out" in done.output
     assert whole.read_bytes() == (SHIPPED / "H200.json").read_bytes()
+    level = {"level1": {"19_ReLU.py": stats(3.0)}}
+    assert 0 == import_files(tmp_path, level, level).exit_code
+    again = import_files(tmp_path, level)
+    assert (1, True) == (again.exit_code, "1 times that these lack, compiled 1_19 first" in again.output)
+    assert read_baseline(tmp_path / "baselines" / "H200.json").problems["1_19"].compiled
 
 
 def test_a_baseline_is_shown_with_its_source():

@@ -13,6 +13,7 @@ from kernel_evaluator.upstream.files import RunFolder
 
 from leaderboard.files.store import StoreError
 from leaderboard.runs.compare import compare
+from leaderboard.runs.pack import PackError
 from leaderboard.runs.reading import read_measured
 from leaderboard.runs.run_evaluation import RunEvaluation, put_aside_foreign_results, result_of
 from leaderboard.stages.evaluate import EvaluationError, Place
@@ -60,6 +61,13 @@ def test_a_run_says_in_which_precision_it_was_judged(run):
     half = read_measured(run.path)
     assert ("fp32", "bf16") == (single.precision, half.precision)
     assert {} == compare(single, half).ratios, "each was held against a reference in its own precision"
+
+
+def test_a_kernel_in_another_encoding_is_named(run):
+    path = run.kernel_path(KernelKey(1, 20))
+    path.write_bytes("# naïve".encode("latin-1"))
+    with pytest.raises(PackError, match=f"{path.name}: must be UTF-8"):
+        judge(run)
 
 
 def test_results_of_another_level_are_not_replaced(run):

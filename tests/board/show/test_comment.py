@@ -175,12 +175,14 @@ def test_failures_are_listed_by_cause_with_links() -> None:
 def test_what_changed_is_listed_and_what_did_not_is_not() -> None:
     before = (correct(1), correct(2), failed(3), correct(5), correct(9))
     now = [correct(1, 2.01), correct(2, 3.0), correct(3), correct(4), correct(5, 1.0)]
+    now.append(row(5, Status.TIMEOUT, sample=1))
     body = render_comment(Report(state="done", head_sha=HEAD, outcome=outcome(now, earlier=before)))
 
     assert "- `1/2`: 2.000× → 3.000×" in body
     assert "- `1/5`: 2.000× → 1.000×" in body, "what became slower is told as well"
     assert "- `1/3`: runtime_error → correct" in body
     assert "- `1/4` is new: correct" in body
+    assert "- `1/5#1` is new: timeout" in body, "samples of a problem are told apart"
     assert "1 kernels of the last run are no longer there" in body
     assert "`1/1`" not in body
 
