@@ -1,4 +1,4 @@
-"""The check of kernels whose reference does not run in the precision that a submission is for."""
+"""The checks of the precision that a submission is for, and of references that do not run in it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,26 @@ from kernel_evaluator.problems.certificates import not_running
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import BF16, BOARD_PRECISIONS
 
-from leaderboard.checks.document import Document, Spot
+from leaderboard.checks.document import Document, Spot, quoted
 from leaderboard.texts.json_positions import pointer_of
 
 
 def precision_of(metadata: Mapping[str, Any]) -> str:
     """The class of a submission's board: `bf16` where it says so, and `fp32` otherwise."""
     return BF16 if str(metadata.get("precision", "")).strip().lower() == BF16 else BOARD_PRECISIONS[0]
+
+
+def precision_known(document: Document) -> Iterator[Spot]:
+    """Point at a precision that no board has: its kernels would be held to the tolerance of another."""
+    metadata = document.value.get("metadata") if isinstance(document.value, dict) else None
+    written = metadata.get("precision") if isinstance(metadata, dict) else None
+    if not isinstance(written, str) or written.strip().lower() in BOARD_PRECISIONS:
+        return
+    yield Spot(
+        offset=document.walk.values.get(pointer_of(("metadata", "precision")), 0),
+        message=f"metadata.precision is {quoted(written)}, of which there is no board: fp32 counts",
+        mend=f"write {' or '.join(BOARD_PRECISIONS)}: what inputs, weights and outputs are",
+    )
 
 
 def reference_runs(document: Document) -> Iterator[Spot]:

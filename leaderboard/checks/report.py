@@ -38,6 +38,7 @@ CHECKS = (
 
 WARNINGS = (
     Check("backend", backend.backend_known),
+    Check("precision", precision.precision_known),
     Check("reference", precision.reference_runs),
     Check("kernel-nul", kernels.kernel_nul),
     Check("kernel-syntax", kernels.kernel_syntax),

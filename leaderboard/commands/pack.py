@@ -29,7 +29,7 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
     run_name: Annotated[str, typer.Option(help="Name of the run that generated the kernels.")] = "",
     url: Annotated[str, typer.Option(help="A page about the entry.")] = "",
     backend: Annotated[str, typer.Option(help="cuda, triton, …")] = "",
-    precision: Annotated[str, typer.Option(help="fp32, tf32, bf16, …")] = "",
+    precision: Annotated[str, typer.Option(help="bf16 for the board of that; else fp32.")] = "",
     license_: Annotated[str, typer.Option("--license", help="The kernels' licence, as SPDX.")] = "",
     model: Annotated[str, typer.Option(help="The model's full name and version.")] = "",
     scaffold: Annotated[str, typer.Option(help="The agent or procedure around the model.")] = "",

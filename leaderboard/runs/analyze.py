@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kernel_evaluator import scores
 from kernel_evaluator.problems.problem_set import ProblemSet
-from kernel_evaluator.records.keys import PROBLEM_COUNTS, KernelKey
+from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.runs.reading import Measured
 from leaderboard.stages.categories import category
@@ -128,7 +128,9 @@ def _groups(
     measured: Measured, problem_set: ProblemSet, question: Question
 ) -> dict[str, Sequence[ProblemKey]]:
     levels = measured.levels
-    every = {level: [(level, i) for i in range(1, PROBLEM_COUNTS[level] + 1)] for level in levels}
+    known = {(level, i) for level in levels for i in problem_set.ids(level)}
+    known |= {(key.level, key.problem_id) for key in measured.samples}
+    every = {level: sorted(problem for problem in known if problem[0] == level) for level in levels}
     whole: dict[str, Sequence[ProblemKey]] = {}
     if len(levels) != 1:
         whole["all"] = [problem for level in levels for problem in every[level]]

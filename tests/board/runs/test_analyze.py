@@ -142,6 +142,17 @@ def test_a_category_is_told_by_the_name(level, name, word):
     assert word == category(level, name)
 
 
+def test_rates_are_over_the_problems_of_the_set_that_is_named(tmp_path, problem_set):
+    (tmp_path / "level1").mkdir()
+    for problem in (problem_set.load(1, i) for i in (1, 19, 20)):
+        (tmp_path / "level1" / problem.path.name).write_text(problem.source)
+    measured = read_measured(result_file(tmp_path / "mine.json"))
+    [run] = analyze(measured, ProblemSet(tmp_path), Question(by_category=False))
+    assert (5, 3, 0.6) == (run.problems, run.correct, run.flat()["correct_rate"]), (
+        "two more are the run's own"
+    )
+
+
 def test_a_timing_file_is_another_reference(tmp_path, problem_set):
     timings = tmp_path / "baseline_time_torch_compile.json"
     timings.write_text(

@@ -215,6 +215,13 @@ def test_a_kernel_whose_reference_does_not_run_in_its_precision_is_pointed_at(tm
         said = "warning: reference: level_3_problem_33_sample_0 is of a problem whose reference does not run in bf16"
         assert (0, count) == (done.returncode, done.stdout.count(said)), done.stdout
         assert count == done.stdout.count("mend: leave it out")
+    metadata["precision"] = "bfloat16"
+    done = kbl_validate(write(tmp_path / "e.json", {"metadata": metadata, "kernels": kernels}))
+    assert (
+        "warning: precision: metadata.precision is 'bfloat16', of which there is no board: fp32"
+        in done.stdout
+    )
+    assert 0 == done.returncode and "mend: write fp32 or bf16" in done.stdout
 
 
 def test_json_output_is_one_document_that_a_program_can_read(tmp_path: Path) -> None:
