@@ -164,6 +164,10 @@ class Request:
 
     def _problems(self) -> Problems:
         problem_set = ProblemSet(self.problems or PROBLEM_SET)
+        if any(self.subset) and not self.level:
+            raise ValueError(
+                "a subset is of a level, and none is given; give --level, or --only in its place"
+            )
         low, high = self.subset[0] or 1, self.subset[1] or 1000
         wanted = set(parse_problem_list(self.only))
         wanted |= {(level, i) for level in self.level for i in problem_set.ids(level) if low <= i <= high}

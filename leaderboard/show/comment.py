@@ -73,6 +73,11 @@ class Outcome:
     earlier: tuple[Row, ...] = ()
     bill: Bill | None = None
 
+    @property
+    def listed(self) -> list[Row]:
+        """The rows as they are listed: samples 0 first, which alone are scored."""
+        return sorted(self.rows, key=lambda row: row.key.sample)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
@@ -201,7 +206,7 @@ def _bill(bill: Bill) -> str:
 
 
 def _failures(outcome: Outcome, links: Mapping[str, str]) -> str:
-    causes = {status: [row for row in outcome.rows if row.status is status] for status in Status}
+    causes = {status: [row for row in outcome.listed if row.status is status] for status in Status}
     lines = [
         f"| {status.value} | {len(rows)} | {_kernel_list(rows, links)} |"
         for status, rows in causes.items()
@@ -233,7 +238,7 @@ def _changes(outcome: Outcome) -> str:
     before = {row.key: row for row in outcome.earlier}
     if not before:
         return ""
-    lines = [line for row in outcome.rows if (line := _change(before.get(row.key), row))]
+    lines = [line for row in outcome.listed if (line := _change(before.get(row.key), row))]
     gone = len(before.keys() - {row.key for row in outcome.rows})
     lines += [f"{gone} kernels of the last run are no longer there"] if gone else []
     left = len(lines) - CHANGES_SHOWN
@@ -254,7 +259,7 @@ def _change(old: Row | None, new: Row) -> str:
 
 
 def _logs(outcome: Outcome, links: Mapping[str, str]) -> str:
-    failed = [row for row in outcome.rows if row.failure is not None][:SHOWN_LOGS]
+    failed = [row for row in outcome.listed if row.failure is not None][:SHOWN_LOGS]
     blocks = [
         f"{_linked(row, links)} {row.status.value}: {code_span(row.failure.name)}\n\n"
         f"{fence(f'{row.failure.message}{chr(10)}{row.failure.log}', 1500)}"

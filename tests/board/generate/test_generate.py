@@ -498,6 +498,8 @@ def test_problems_are_named_by_level_range_or_list(tmp_path):
     assert [(1, 19), (2, 3), (2, 4), (3, 1)] == [(key.level, key.problem_id) for key in some.every()]
     with pytest.raises(ValueError, match="no problem is named"):
         request(tmp_path, "http://x", level=[], subset=(None, None)).open()
+    with pytest.raises(ValueError, match="a subset is of a level"):
+        request(tmp_path, "http://x", level=[], subset=(3, 4), only="1/19").open()
 
 
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path):

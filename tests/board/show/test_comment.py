@@ -164,12 +164,12 @@ def test_a_comment_that_would_be_too_long_loses_its_least_important_parts() -> N
 
 
 def test_failures_are_listed_by_cause_with_links() -> None:
-    rows = [failed(1), failed(2), row(3, Status.MISMATCH), correct(4)]
+    rows = [row(1, Status.MISMATCH, sample=1), failed(1), failed(2), row(3, Status.MISMATCH), correct(4)]
     links = {"level_1_problem_1_sample_0": "https://example.org/1"}
     body = render_comment(Report(state="done", head_sha=HEAD, outcome=outcome(rows), links=links))
 
     assert "| runtime_error | 2 | [`1/1`](https://example.org/1), `1/2` |" in body
-    assert "| mismatch | 1 | `1/3` |" in body
+    assert "| mismatch | 2 | `1/3`, `1/1#1` |" in body, "what is scored comes first"
 
 
 def test_what_changed_is_listed_and_what_did_not_is_not() -> None:
