@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,12 +39,16 @@ from leaderboard.stages.checked import reductions, sizes_on
 from leaderboard.stages.plan import parse_problem_list
 
 _OWN_OPTIONS = {
+    "api_key": "what is recorded must hold no key; the environment does",
     "messages": "--prompt and --prompts-file say what the model is shown",
     "model": "--model names it",
     "n": "--samples draws several answers",
     "stream": "an answer is read whole",
 }
 """Fields of a request that are no parameters of the model, and what serves instead."""
+
+_USER = re.compile(r"//[^/]*@")
+"""The name and password that an address may begin with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +114,11 @@ class Request:
         parameters = self._parameters()
         options = Options(
             prompt=prompt,
-            recorded={"model_name": self.model, "server_type": self.server or self.base_url, **parameters},
+            recorded={
+                "model_name": self.model,
+                "server_type": self.server or _USER.sub("//", self.base_url),
+                **parameters,
+            },
             samples=self.samples,
             turns=self.turns,
             regenerations=self.regenerations,
@@ -133,7 +142,7 @@ class Request:
             if not separator:
                 raise ValueError(f"a parameter must look like NAME=JSON, got {text!r}")
             if name in _OWN_OPTIONS:
-                raise ValueError(f"--parameter {name} would replace what is asked; {_OWN_OPTIONS[name]}")
+                raise ValueError(f"--parameter {name} is none of the model's: {_OWN_OPTIONS[name]}")
             parameters[name] = _json_or_text(value)
             _require_json(f"--parameter {name}", parameters[name])
         _require_json("--temperature", self.temperature)

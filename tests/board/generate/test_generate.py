@@ -180,7 +180,8 @@ def test_300_samples_of_a_misbehaving_server_survive_a_kill_without_one_lost_or_
 def test_a_second_run_draws_nothing_and_more_samples_draw_only_those(tmp_path):
     server = CannedModel(kernel_for)
     with serving(server) as url:
-        assert 3 == draw(request(tmp_path, url)).drawn
+        assert 3 == draw(request(tmp_path, url.replace("//", "//me:secret@"))).drawn
+        assert f'server_type: "{url}"' in (tmp_path / "run" / "generation_config.yaml").read_text()
         assert 0 == draw(request(tmp_path, url)).drawn
         assert 3 == draw(request(tmp_path, url, samples=2)).drawn
     assert 6 == len(server.requests)
@@ -366,8 +367,8 @@ def test_a_parameter_of_null_is_left_out_and_none_replaces_what_is_asked(tmp_pat
     server = CannedModel(kernel_for)
     with serving(server) as url:
         assert 3 == draw(request(tmp_path, url, parameter=["temperature=null"])).finished
-        for name, instead in (("n", "--samples"), ("messages", "--prompt"), ("stream", "read whole")):
-            with pytest.raises(ValueError, match=f"--parameter {name} would .*{instead}"):
+        for name, instead in (("n", "--samples"), ("messages", "--prompt"), ("api_key", "environment")):
+            with pytest.raises(ValueError, match=f"--parameter {name} is none .*{instead}"):
                 draw(request(tmp_path, url, parameter=[f"{name}=[]"]))
     assert {"model", "messages"} == set().union(*server.requests)
 
