@@ -23,7 +23,7 @@ MISBEHAVIOUR = (
     "not_json",
 )
 
-REFUSALS = {"401": "no such key", "402": "no money", "500": "out of order"}
+REFUSALS = {"400": "too long", "401": "no such key", "402": "no money", "500": "out of order"}
 """What a server says of a request that it does not answer, by status."""
 
 ODD = {

@@ -62,10 +62,14 @@ def plain_name(model: str, server: str) -> str:
 
 
 class ModelError(Exception):
-    """The model cannot be asked for this sample. `fatal` where no other sample would fare better."""
+    """The model cannot be asked for this sample. `fatal` where no other sample would fare better.
 
-    def __init__(self, message: str, *, fatal: bool = False) -> None:
+    `refused` where the same request would be refused again, whenever it is sent.
+    """
+
+    def __init__(self, message: str, *, fatal: bool = False, refused: bool = False) -> None:
         self.fatal = fatal
+        self.refused = refused
         super().__init__(message)
 
 
@@ -250,7 +254,8 @@ def _status_error(status: int, headers: Mapping[str, str], content: bytes) -> Ex
     is_used_up = _NO_MONEY in content
     if not is_used_up and (status in _TRANSIENT_STATUSES or status >= 500):
         return TransientError(message, _retry_after_s(headers.get("retry-after", "")))
-    return ModelError(message, fatal=is_used_up or status in _ALL_IN_VAIN)
+    is_fatal = is_used_up or status in _ALL_IN_VAIN
+    return ModelError(message, fatal=is_fatal, refused=not is_fatal)
 
 
 def _retry_after_s(text: str) -> float | None:

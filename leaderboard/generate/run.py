@@ -244,7 +244,9 @@ class Generation:
             self._journal.add("given_up", key, reason=str(error))
         except ModelError as error:
             self._failed[key] = str(error)
-            self._journal.add("failed", key, reason=str(error)[:300])
+            # A conversation that is refused, for its length say, ends there: its best attempt is handed in.
+            has_ended = error.refused and self._options.turns > 1 and self._turns(key).path.exists()
+            self._journal.add("given_up" if has_ended else "failed", key, reason=str(error)[:300])
             if error.fatal:
                 raise
         else:

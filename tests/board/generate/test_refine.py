@@ -82,8 +82,9 @@ def test_an_attempt_that_the_evaluator_could_not_judge_is_judged_by_the_next_run
     assert 6 == len(server.requests)
 
 
-def test_a_sample_that_gives_no_further_kernel_keeps_its_best(tmp_path):
-    server = CannedModel(attempt_of_its_turn, (GOOD, GOOD, GOOD, GOOD, "no_block"))
+@pytest.mark.parametrize("end", ["no_block", "400"])
+def test_a_sample_that_gives_no_further_kernel_keeps_its_best(tmp_path, end):
+    server = CannedModel(attempt_of_its_turn, (GOOD, GOOD, GOOD, GOOD, end))
     with serving(server) as url:
         outcome = generation(tmp_path, url, regenerations=0).draw(lambda key: None)
     assert {} == dict(outcome.failed)
