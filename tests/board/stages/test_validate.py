@@ -216,7 +216,7 @@ def test_a_kernel_whose_reference_does_not_run_in_its_precision_is_pointed_at(tm
         assert (0, count) == (done.returncode, done.stdout.count(said)), done.stdout
         assert count == done.stdout.count("mend: leave it out")
     metadata["precision"] = "bfloat16"
-    done = kbl_validate(write(tmp_path / "e.json", {"metadata": metadata, "kernels": kernels}))
+    done = kbl("validate", write(tmp_path / "e.json", {"metadata": metadata, "kernels": kernels}))
     assert (
         "warning: precision: metadata.precision is 'bfloat16', of which there is no board: fp32"
         in done.stdout
