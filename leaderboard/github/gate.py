@@ -25,7 +25,7 @@ from leaderboard.github.say import Voice, log, queued_report
 from leaderboard.github.settings import BoardSettings, RepositorySettings, SettingsError
 from leaderboard.show.comment import Report
 from leaderboard.stages.boards import read_submissions
-from leaderboard.stages.money import TELLING_RESULTS, Seconds, estimate, seconds_by_kind, spread
+from leaderboard.stages.money import TELLING_RESULTS, Seconds, estimate, evenly, seconds_by_kind
 from leaderboard.texts.inert import code_span
 
 
@@ -182,7 +182,7 @@ def _seconds() -> Seconds:
     """Say how long kernels took; what cannot be read of others keeps nobody from being queued."""
     results: list[ResultFile] = []
     submissions: dict[str, Submission] = {}
-    for path in spread(sorted((DATA / "results").glob("*/*.json")), TELLING_RESULTS):
+    for path in evenly(sorted((DATA / "results").glob("*/*.json")), TELLING_RESULTS):
         try:
             submissions |= read_submissions(SUBMISSIONS, [path.stem])
             results.append(read_result(path))

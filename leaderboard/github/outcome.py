@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernel_evaluator.records.rows import ResultFile, Row, Status
@@ -12,13 +12,13 @@ from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import Submission
 from leaderboard.github.event import Runner
 from leaderboard.github.inspect import Inspection, links_to_kernels
-from leaderboard.github.would_be import would_be_standing
 from leaderboard.show.comment import Bill, Outcome, Report
-from leaderboard.stages.aggregate import unranked_in
+from leaderboard.stages.aggregate import aggregate, unranked_in
 from leaderboard.stages.boards import read_certificates
 from leaderboard.stages.confirm import needs_second
 from leaderboard.stages.parts import fresh
 from leaderboard.stages.record import Recorded
+from leaderboard.stages.standings import Standing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +84,19 @@ def result_report(
         outcome=outcome,
         links=links_to_kernels(inspection, f"{runner.server_url}/{runner.repository}"),
     )
+
+
+def would_be_standing(
+    results: Sequence[ResultFile], board: str, submission: Submission, merged: Mapping[str, Submission]
+) -> tuple[Standing | None, int]:
+    """Give the entry's standing beside the merged ones, and how many of the board are ranked."""
+    boards = aggregate(results, {**merged, submission.entry: submission}, read_certificates())
+    for found in boards:
+        if found.name == board:
+            ranked = sum(standing.rank is not None for standing in found.standings)
+            mine = [standing for standing in found.standings if standing.entry == submission.entry]
+            return (mine[0] if mine else None), ranked
+    return None, 0
 
 
 def _waiting(submission: Submission, result: ResultFile) -> int:

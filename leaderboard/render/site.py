@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from jinja2 import BytecodeCache, Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from kernel_evaluator.machine import figures
-from kernel_evaluator.records.rows import Status
 from markupsafe import Markup, escape
 
 from leaderboard.light.roofline import roofs
@@ -290,4 +289,4 @@ def _environment(templates: Path, memory: Path | None) -> Environment:
 
 
 def _by_speed(line: KernelLine) -> tuple[bool, float, str]:
-    return line.status is not Status.CORRECT, -(line.speedup or 0.0), line.entry
+    return not line.is_correct, -(line.speedup or 0.0), line.entry

@@ -78,7 +78,7 @@ def allowance(
     )
 
 
-def spread(items: Sequence[T], most: int) -> Sequence[T]:
+def evenly(items: Sequence[T], most: int) -> Sequence[T]:
     """Give at most so many of the items, evenly from the first to the last."""
     return items[:: max(1, -(-len(items) // most))]
 
@@ -86,11 +86,11 @@ def spread(items: Sequence[T], most: int) -> Sequence[T]:
 def seconds_by_kind(results: Sequence[ResultFile], submissions: Mapping[str, Submission]) -> Seconds:
     """Say how long kernels of each kind took: the mean of recorded rows, where there are enough."""
     found: dict[str, list[float]] = defaultdict(list)
-    telling = spread(results, TELLING_RESULTS)
+    telling = evenly(results, TELLING_RESULTS)
     for result in telling:
         sources = submissions[result.entry].kernels if result.entry in submissions else {}
         rows = [row for row in result.rows if row.key in sources and row.gpu_seconds > 0]
-        for row in spread(rows, TELLING_KERNELS // len(telling)):
+        for row in evenly(rows, TELLING_KERNELS // len(telling)):
             second = (row.second or {}).get("gpu_seconds", 0.0)
             found[kind_of(sources[row.key])].append(row.gpu_seconds + second)
     return {kind: sum(times) / len(times) for kind, times in found.items() if len(times) >= LEAST_ROWS}

@@ -11,7 +11,7 @@ from leaderboard.render.parts import charts
 from leaderboard.render.parts.lines import EntryLine
 from leaderboard.render.site import BoardView, Site
 from leaderboard.stages.categories import FAMILIES, family
-from leaderboard.stages.facets import FamilyScore, Fastest, by_family, pareto, wins_by_language
+from leaderboard.stages.facets import by_family, pareto, wins_by_language
 from leaderboard.stages.standings import Against
 
 COST_SIZE = (720.0, 300.0)
@@ -43,7 +43,7 @@ class FamilyLine:
     problems: int
     unsolved: int
     best: EntryLine | None
-    score: FamilyScore | None
+    deployed_speedup: float | None
     wins: tuple[tuple[str, int], ...]
 
 
@@ -117,11 +117,7 @@ def family_lines(site: Site, view: BoardView) -> list[FamilyLine]:
         name: item for name, item in view.board.speedups.items() if view.names[name].standing.kind == "entry"
     }
     scored = by_family(entries, families)
-    fastest = {
-        problem: Fastest(entry=line.entry, language=line.language)
-        for problem, line in view.fastest.items()
-        if line.is_faster
-    }
+    fastest = {problem: line.language for problem, line in view.fastest.items() if line.is_faster}
     wins = wins_by_language(fastest, families)
     lines = [
         _family_line(view, name, families, scored.get(name, {}), tuple(wins.get(name, ())))
@@ -135,18 +131,18 @@ def _family_line(
     view: BoardView,
     name: str,
     families: Mapping[str, str],
-    scored: Mapping[str, FamilyScore],
+    scored: Mapping[str, float],
     wins: tuple[tuple[str, int], ...],
 ) -> FamilyLine:
     ours = [problem for problem, found in families.items() if found == name]
-    best = max(scored, key=lambda entry: scored[entry].deployed_speedup, default=None)
-    gains = best is not None and scored[best].deployed_speedup > 1
+    gaining = {entry: speedup for entry, speedup in scored.items() if speedup > 1}
+    best = max(gaining, key=lambda entry: gaining[entry], default=None)
     return FamilyLine(
         name=name,
         problems=len(ours),
         unsolved=sum(problem not in view.fastest for problem in ours),
-        best=view.names[best] if best is not None and gains else None,
-        score=scored[best] if best is not None and gains else None,
+        best=None if best is None else view.names[best],
+        deployed_speedup=None if best is None else gaining[best],
         wins=wins,
     )
 

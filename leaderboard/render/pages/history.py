@@ -7,8 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernel_evaluator.records.rows import Status
-
 from leaderboard.render import places
 from leaderboard.render.pages.answers import counts
 from leaderboard.render.parts import numbers, plots
@@ -199,12 +197,8 @@ def _arrivals(site: Site, view: BoardView) -> Iterator[Arrival]:
         finished_at = entry.standing.result.finished_at
         first_correct = site.data.first_correct.get((view.name, entry.standing.entry), {})
         for line in view.by_entry[entry.standing.entry]:
-            if line.speedup and line.speedup > 1 and line.status is Status.CORRECT and not line.sample:
-                at = (
-                    first_correct.get((line.key, line.kernel_sha256), finished_at)
-                    if first_correct
-                    else finished_at
-                )
+            if line.speedup and line.speedup > 1 and line.is_correct and not line.sample:
+                at = first_correct.get((line.key, line.kernel_sha256), finished_at)
                 yield min(at, finished_at), entry, line
 
 

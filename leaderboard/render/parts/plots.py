@@ -205,4 +205,4 @@ def _days(first: float, last: float, span: float) -> list[tuple[float, str]]:
 
 
 def _seconds(stamp: str) -> float:
-    return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+    return datetime.fromisoformat(stamp).timestamp()

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from leaderboard.cli import app
 from leaderboard.files import store
 from leaderboard.files.submission import Submission, load
-from leaderboard.github.would_be import would_be_standing
+from leaderboard.github.outcome import would_be_standing
 from leaderboard.show.tables import as_csv
 from leaderboard.stages.aggregate import aggregate
 from leaderboard.stages.boards import read_certificates, read_deals
