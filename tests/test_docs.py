@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commandline import kbl
 from kernel_evaluator.records.version import evaluator_sha256
 from typer.main import get_command
 
@@ -69,12 +69,12 @@ def uses(text: str, term: str) -> bool:
     return bool(re.search(rf"\b(?:{term}(?:s|es)?|{term[:-1]}ies)\b", text, re.IGNORECASE))
 
 
-def test_the_standings_in_the_readme_are_those_of_the_data() -> None:
+def test_the_standings_in_the_readme_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
     path = ROOT / "README.md"
     before, _, rest = path.read_text("utf-8").partition("<!-- standings -->\n")
     shown, _, after = rest.partition("<!-- /standings -->")
-    command = [sys.executable, "-m", "leaderboard", "standings", "--gpu", "H100", "--format", "markdown"]
-    table = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    table = kbl("standings", "--gpu", "H100", "--format", "markdown").stdout
     true = "\n" + "\n".join(line for line in table.splitlines() if line.startswith("|")) + "\n\n"
     if "BLESS" in os.environ:
         path.write_text(f"{before}<!-- standings -->\n{true}<!-- /standings -->{after}", "utf-8")
@@ -91,13 +91,15 @@ def test_what_ran_where_is_what_the_files_say() -> None:
     assert shown == f"\n{summary.table()}\n", "to renew it: make bless"
 
 
-def test_nothing_is_left_to_judge_of_what_has_rows_on_the_h100(tmp_path: Path) -> None:
+def test_nothing_is_left_to_judge_of_what_has_rows_on_the_h100(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
     said = re.search(r"by the present evaluator, `(\w+)`", (ROOT / "README.md").read_text("utf-8"))
     assert said and evaluator_sha256().startswith(said[1])
     entries = sorted({path.name for path in (ROOT / "data/results").glob("H100*/*.json")})
-    command = [sys.executable, "-m", "leaderboard", "plan", "--gpu", "H100", "--work", str(tmp_path)]
-    command += [f"submissions/{name}" for name in entries]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    paths = [f"submissions/{name}" for name in entries]
+    shown = kbl("plan", "--gpu", "H100", "--work", tmp_path, *paths).stdout.splitlines()
     assert len(shown) == len(entries) > 0
     assert [
         line for line in shown if not re.search(r": 0 to judge on H100(-bf16)?, \d+ still good$", line)

@@ -8,18 +8,18 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commandline import kbl
 from kernel_evaluator.problems.problem_set import ProblemSet
 from typer.main import get_command
 
 from leaderboard.cli import app
+from leaderboard.seed_scripts import benchmark_eval_analysis
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs/features.md").read_text("utf-8")
@@ -77,20 +77,21 @@ def test_an_option_of_the_inspect_task_exists(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", list(dict.fromkeys(RUN)))
-def test_what_is_marked_runs(code: str, tmp_path: Path) -> None:
+def test_what_is_marked_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for name in ("baselines", "data"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "submissions", tmp_path / "submissions")  # a link is no submission
-    command = [sys.executable, "-m", "leaderboard", *shlex.split(code)[1:]]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = kbl(*shlex.split(code)[1:])
 
     assert (0, True) == (done.returncode, bool(done.stdout.strip())), done.stderr
 
 
 @pytest.mark.parametrize("baseline", ["baselines/published/times/H100.json", "timing.json"])
 def test_kernelbenchs_analysis_gives_the_figures_that_kbl_analyze_gives(
-    tmp_path: Path, baseline: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, baseline: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "baselines").symlink_to(ROOT / "baselines")
     ours = json.loads((ROOT / "baselines/published/times/H100.json").read_bytes())["problems"]
     names = ("1_19", "1_20", "1_21")
@@ -109,12 +110,12 @@ def test_kernelbenchs_analysis_gives_the_figures_that_kbl_analyze_gives(
         results[problem] = [{**row, "runtime": time, "runtime_stats": {"mean": time}}]
     (folder / "eval_results.json").write_text(json.dumps(results))
 
-    script = [sys.executable, str(ROOT / "scripts/benchmark_eval_analysis.py"), "run_name=r", "level=1"]
-    script += ["hardware=H100", "baseline=eager", f"baseline_file={baseline}", "output_file=out.json"]
-    verb = [sys.executable, "-m", "leaderboard", "analyze", "runs/r", "--format", "json"]
-    verb += ["--against", f"eager={baseline}", "--no-categories"]
-    subprocess.run(script, cwd=tmp_path, check=True, capture_output=True)
-    told = subprocess.run(verb, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    options = ["run_name=r", "level=1", "hardware=H100", "baseline=eager"]
+    options += [f"baseline_file={baseline}", "output_file=out.json"]
+    assert 0 == benchmark_eval_analysis.main(options)
+    told = kbl(
+        *["analyze", "runs/r", "--format", "json", "--no-categories", "--against"], f"eager={baseline}"
+    ).stdout
 
     theirs, line = json.loads((tmp_path / "out.json").read_text()), json.loads(told)["lines"][0]
     assert pytest.approx((0.9 * 1.3 * 2.7) ** (1 / 3)) == theirs["geo_mean_speedup"] == line["geomean"]

@@ -1,17 +1,11 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commandline import kbl, kbl_process
 from compiling import HEAD, TINY
 
 MODEL = "\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
-
-
-def kbl_build(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "leaderboard", "build", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def submission(path: Path, *sources: str) -> Path:
@@ -22,10 +16,10 @@ def submission(path: Path, *sources: str) -> Path:
 
 def test_build_fills_the_cache_and_says_what_came_of_each_kernel(tmp_path: Path) -> None:
     path = submission(tmp_path / "entry.json", TINY, "import torch")
-    first = kbl_build(path, "--cache", tmp_path / "cache", "--jobs", "1")
+    first = kbl_process("build", path, "--cache", tmp_path / "cache", "--jobs", "1")
     assert first.returncode == 0, first.stderr
     assert "entry 1/19 load_inline: built" in first.stderr
-    again = kbl_build(path, "--cache", tmp_path / "cache", "--jobs", "1")
+    again = kbl_process("build", path, "--cache", tmp_path / "cache", "--jobs", "1")
     assert again.returncode == 0
     assert "from the cache" in again.stderr
     header, _, row = again.stdout.strip().splitlines()
@@ -35,7 +29,7 @@ def test_build_fills_the_cache_and_says_what_came_of_each_kernel(tmp_path: Path)
 
 def test_a_kernel_that_does_not_compile_fails_the_command(tmp_path: Path) -> None:
     bad = HEAD + "ext = load_inline('bad', 'int block = unlock;', no_implicit_headers=True)"
-    ended = kbl_build(submission(tmp_path / "entry.json", bad), "--cache", tmp_path / "cache")
+    ended = kbl_process("build", submission(tmp_path / "entry.json", bad), "--cache", tmp_path / "cache")
     assert ended.returncode == 1
     assert "main.cpp:1:13: error: 'unlock' was not declared" in ended.stdout.replace("‘", "'").replace(
         "’", "'"
@@ -45,14 +39,12 @@ def test_a_kernel_that_does_not_compile_fails_the_command(tmp_path: Path) -> Non
 def test_a_file_that_is_no_submission_stops_the_command(tmp_path: Path) -> None:
     (tmp_path / "entry.json").write_text("{}")
     for path in (tmp_path / "entry.json", tmp_path / "absent.json"):
-        ended = kbl_build(path, "--cache", tmp_path / "cache")
+        ended = kbl("build", path, "--cache", tmp_path / "cache")
         assert ended.returncode == 2
         assert "error: " in ended.stderr
-        assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "1e9"])
 def test_a_timeout_that_never_ends_or_never_begins_is_refused(tmp_path: Path, seconds: str) -> None:
-    ended = kbl_build(submission(tmp_path / "entry.json", "import torch"), "--timeout", seconds)
+    ended = kbl("build", submission(tmp_path / "entry.json", "import torch"), "--timeout", seconds)
     assert (2, True) == (ended.returncode, "--timeout" in ended.stderr), ended.stderr
-    assert "Traceback" not in ended.stderr
