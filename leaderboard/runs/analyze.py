@@ -25,7 +25,7 @@ PERCENTILES = (10, 25, 50, 75, 90)
 class Figures:
     """The scores of one group of problems. `timed` kernels are correct and have a time and a reference.
 
-    What hangs on times is None where kernels of the run are correct, and none of them has a time.
+    What hangs on times is None where samples 0 of the run are correct, and none of them has a time.
     """
 
     group: str
@@ -78,7 +78,8 @@ def analyze(measured: Measured, problem_set: ProblemSet, question: Question) -> 
     groups = _groups(measured, problem_set, question)
     found = []
     for against, speedup in _references(measured, question).items():
-        correct = [(key.level, key.problem_id) for key, item in measured.samples.items() if item.correct]
+        firsts = [(key, item) for key, item in measured.samples.items() if key.sample == 0]
+        correct = [(key.level, key.problem_id) for key, item in firsts if item.correct]
         is_told = not correct or any(speedup(problem) is not None for problem in correct)
         told = speedup if is_told else None
         for name, problems in groups.items():

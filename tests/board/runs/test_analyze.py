@@ -115,6 +115,11 @@ def test_figures_of_a_run_without_times_are_blank_and_not_zero(tmp_path, problem
     level = by_group(found)["level 1", MEASURED_BESIDE]
     assert (3, 0, None) == (level.correct, level.timed, level.deployed_speedup)
     assert {None} == set(level.fast_p.values())
+    later = (row(KernelKey(1, 1), status=Status.MISMATCH), row(KernelKey(1, 1, 1), 2.0))
+    [level] = analyze(
+        read_measured(result_file(tmp_path / "mine.json", later)), problem_set, Question(by_category=False)
+    )
+    assert (0, 1.0, {0.0}) == (level.correct, level.deployed_speedup, set(level.fast_p.values()))
 
 
 def test_categories_partition_a_level(tmp_path, problem_set):
