@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +14,11 @@ import typer
 from leaderboard.commands.options import Only, Problems, finite
 from leaderboard.stages.checked import LONGEST_S
 from leaderboard.texts.faults import words_for
+from leaderboard.texts.inert import one_line
 from leaderboard.texts.say import say
+
+TOLD_FROM_S = 10.0
+"""Shorter pauses are not told of: servers with many askers send them all the time."""
 
 if TYPE_CHECKING:
     from leaderboard.generate.request import Request
@@ -83,6 +90,23 @@ def generate_command(  # noqa: PLR0913  # one option a choice
     raise typer.Exit(run_request(lambda: Request(**{**chosen, "subset": parse_subset(subset)})))
 
 
+class Waits:
+    """Says in a line that a server keeps the run waiting, and says no more until that pause is over."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._until = 0.0
+        self._lock = Lock()
+
+    def tell(self, why: str, wait_s: float) -> None:
+        """Say it of a pause that one may take for the end."""
+        with self._lock:
+            if wait_s < TOLD_FROM_S or time.monotonic() < self._until:
+                return
+            self._until = time.monotonic() + wait_s
+        self._write(one_line(f"waiting for {wait_s:.0f} s: {why}", 300))
+
+
 def run_request(build: Callable[[], Request]) -> int:
     """Draw what is missing of a run, with a bar on a terminal; say how it ended and give the exit status."""
     from tqdm import tqdm
@@ -97,7 +121,8 @@ def run_request(build: Callable[[], Request]) -> int:
         request = build()
         generation = request.open()
         with tqdm(total=len(generation.wanted()), unit="sample", disable=None) as bar:
-            outcome = generation.draw(lambda key: bar.update())
+            told = Waits(lambda line: bar.write(line, file=sys.stderr))
+            outcome = generation.draw(lambda key: bar.update(), told.tell)
     except (ModelError, ConfigError, EvaluationError, StoreError, ValueError, KeyError, OSError) as error:
         say(f"error: {words_for(error)}", err=True)
         return 2

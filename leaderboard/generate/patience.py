@@ -9,6 +9,9 @@ from threading import Event
 
 from leaderboard.generate.models import Message, Model, ModelError, Reply, TransientError
 
+OnWait = Callable[[str, float], object]
+"""Called before a pause for a failing server, by any thread: the reason, and the pause in seconds."""
+
 _MOST_DOUBLINGS = 100
 """Far beyond the longest wait, and far below what a float cannot hold."""
 
@@ -37,7 +40,7 @@ def ask(
     *,
     patience: Patience,
     stopped: Event,
-    on_retry: Callable[[str, float], None],
+    on_retry: OnWait,
 ) -> Reply:
     """Ask until there is an answer; raise ModelError once patience ends or the run is stopped."""
     for attempt in range(1, patience.attempts + 1):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from leaderboard.files import store
 from leaderboard.generate.journal import Journal, Totals
 from leaderboard.generate.looking import Looking
 from leaderboard.generate.models import Message, Model, ModelError
-from leaderboard.generate.patience import Patience
+from leaderboard.generate.patience import OnWait, Patience
 from leaderboard.generate.pool import Pool
 from leaderboard.generate.replies import Replies
 from leaderboard.generate.sampling import NoKernelError, Sampler
@@ -137,12 +137,14 @@ class Generation:
             regenerations=options.regenerations,
         )
 
-    def draw(self, on_sample: OnSample) -> Outcome:
-        """Draw what is missing, calling `on_sample` after each answer that is kept.
+    def draw(self, on_sample: OnSample, on_wait: OnWait | None = None) -> Outcome:
+        """Draw what is missing, calling `on_sample` after each answer that is kept, `on_wait` before pauses.
 
         Raises ConfigError where the folder holds samples of other options, ModelError where the server
         refuses every request, and StoreError while another process works on the same run.
         """
+        if on_wait is not None:
+            self._sampler = replace(self._sampler, on_wait=on_wait)
         with store.locked(self._journal.path):
             self._run.sweep()
             self._keep_config()

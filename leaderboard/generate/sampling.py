@@ -14,7 +14,7 @@ from kernel_evaluator.records.keys import KernelKey
 from leaderboard.generate.journal import Journal
 from leaderboard.generate.looking import Looking, asking_again
 from leaderboard.generate.models import Message, Model, Reply
-from leaderboard.generate.patience import Patience, ask
+from leaderboard.generate.patience import OnWait, Patience, ask
 from leaderboard.generate.replies import Replies
 
 _ENDS = {
@@ -40,11 +40,17 @@ class Sampler:
     patience: Patience
     stopped: Event
     regenerations: int = 3
+    on_wait: OnWait = lambda why, wait_s: None
 
     def draw(self, key: KernelKey, messages: Sequence[Message], turn: int) -> str:
         """Give a kernel's source; raise NoKernelError or ModelError."""
         kept: str | None = None
         asked = list(messages)
+
+        def note(why: str, wait_s: float) -> None:
+            self.journal.add("retry", key, why=why[:300], wait_s=round(wait_s, 2))
+            self.on_wait(why, wait_s)
+
         complaint = ""
         for attempt in range(self.regenerations + 1):
             reply = ask(
@@ -52,9 +58,7 @@ class Sampler:
                 asked,
                 patience=self.patience,
                 stopped=self.stopped,
-                on_retry=lambda why, wait_s: self.journal.add(
-                    "retry", key, why=why[:300], wait_s=round(wait_s, 2)
-                ),
+                on_retry=note,
             )
             self.journal.add_reply(key, reply, turn=turn)
             look = self.looking.at(reply.text)

@@ -15,6 +15,7 @@ from kernel_evaluator.machine.extras import MissingExtraError, is_installed
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import KernelKey
 
+from leaderboard.commands.generate import Waits
 from leaderboard.files import store
 from leaderboard.generate.extract import code_blocks, kernel_block
 from leaderboard.generate.journal import Journal
@@ -293,8 +294,19 @@ def test_a_server_that_wishes_for_ages_is_asked_again_as_soon_as_patience_allows
         model = OpenAIModel(name="canned", base_url=url)
         options = Options(check_kernel=False, patience=patience)
         run = Generation(request(tmp_path, url).folder, problems, model, options=options)
-        outcome = run.draw(lambda key: None)
+        waits = []
+        outcome = run.draw(lambda key: None, lambda why, wait_s: waits.append((why, wait_s)))
     assert (1, 1, {}) == (outcome.finished, outcome.totals.retries, dict(outcome.failed))
+    [(why, wait_s)] = waits
+    assert why.startswith("HTTP 429") and 0 < wait_s <= 0.02
+
+
+def test_a_long_pause_is_told_of_once():
+    lines = []
+    told = Waits(lines.append)
+    for wait_s in (9.0, 3600.0, 60.0):
+        told.tell("HTTP 429: slow\x1b[31m down", wait_s)
+    assert ["waiting for 3600 s: HTTP 429: slow down"] == lines
 
 
 def test_options_that_come_or_go_are_refused_and_a_folder_without_samples_takes_any(tmp_path):
