@@ -95,11 +95,18 @@ def keyring_of(api_key: str, path: Path | None, *, own_problems: bool) -> Keyrin
     """Make the keyring: the key of the environment, where there is one, and those of the file.
 
     `own_problems` says whether the former, or everybody where there is no key at all, may send problems.
+    Raises KeysFileError for a file that cannot be used, or where two names have one key.
     """
     keys = read_keys(path) if path else {}
     if api_key or not keys:
         digest = hashlib.sha256(api_key.encode()).hexdigest() if api_key else ""
         keys = {DEFAULT: Key(name=DEFAULT, sha256=digest, own_problems=own_problems), **keys}
+    names: dict[str, str] = {}
+    for key in keys.values():
+        if (other := names.setdefault(key.sha256, key.name)) != key.name:
+            raise KeysFileError(
+                f"{path}: [{key.name}] has the sha256 of [{other}]; give each a key of its own"
+            )
     return Keyring(keys)
 
 

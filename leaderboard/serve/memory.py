@@ -75,16 +75,15 @@ class Memory:
     def find(self, key: str) -> dict[str, Any] | None:
         """Give the verdict; None where there is none, or the file cannot be read now."""
         with self._lock:
+            verdict: dict[str, Any] | None = None
             try:
                 found = self._file.execute("SELECT verdict FROM verdicts WHERE key = ?", (key,)).fetchone()
-                if found is None:
-                    return None
-                self._file.execute("UPDATE verdicts SET used = ? WHERE key = ?", (time.time(), key))
-                verdict: dict[str, Any] = json.loads(zlib.decompress(found[0]))
+                if found is not None:
+                    verdict = json.loads(zlib.decompress(found[0]))
+                    self._file.execute("UPDATE verdicts SET used = ? WHERE key = ?", (time.time(), key))
             except (sqlite3.Error, zlib.error, ValueError):
                 self.failures += 1
-                return None
-            return verdict
+            return verdict  # also where the disk is full, so that its use cannot be noted
 
     def keep(self, key: str, verdict: Verdict) -> None:
         """Keep a verdict. A failure, as on a full disk, is counted, and the verdict stands all the same."""

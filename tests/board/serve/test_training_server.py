@@ -17,7 +17,7 @@ from leaderboard.client import JudgeClient, ServerError
 from leaderboard.serve import MAX_BATCH
 from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements, QueueFullError
-from leaderboard.serve.keys import Key, Keyring, KeysFileError, read_keys
+from leaderboard.serve.keys import Key, Keyring, KeysFileError, keyring_of, read_keys
 from leaderboard.serve.memory import Memory, MemoryFileError
 from leaderboard.serve.requests import NewJudgement
 from leaderboard.serve.workers import COMMAND
@@ -133,6 +133,14 @@ def test_a_file_that_holds_no_verdicts_is_named_and_a_broken_one_costs_no_verdic
     memory.close()
     memory.keep("a", {"row": {}})
     assert (memory.find("a"), memory.failures) == (None, 2)
+
+
+def test_a_verdict_is_found_though_its_use_cannot_be_noted(tmp_path):
+    memory = Memory(tmp_path / "m")
+    memory.keep("a", {"row": {"status": "correct"}})
+    memory._file.execute("PRAGMA query_only = 1")  # so that nothing can be written, as on a full disk
+    assert {"row": {"status": "correct"}} == memory.find("a")
+    assert 1 == memory.failures
 
 
 def test_a_batch_answers_each_kernel_as_soon_as_it_is_judged(tmp_path):
@@ -254,6 +262,16 @@ def test_what_a_key_may_send_comes_back_with_time():
     assert 1.0 == keyring.wait_s(key, 1)
     now[0] = 10.0
     assert (0.0, 5.0) == (keyring.wait_s(key, 5), keyring.wait_s(key, 10))
+
+
+def test_two_names_of_one_key_are_refused(tmp_path):
+    digest = hashlib.sha256(b"secret").hexdigest()
+    (tmp_path / "keys.toml").write_text("".join(f"[{name}]\nsha256 = '{digest}'\n" for name in "ab"))
+    with pytest.raises(KeysFileError, match=r"\[b\] has the sha256 of \[a\]; give each a key of its own"):
+        keyring_of("", tmp_path / "keys.toml", own_problems=False)
+    (tmp_path / "keys.toml").write_text(f"[a]\nsha256 = '{digest}'\nmax_queued = 1\n")
+    with pytest.raises(KeysFileError, match=r"\[a\] has the sha256 of \[default\]"):
+        keyring_of("secret", tmp_path / "keys.toml", own_problems=False)
 
 
 @pytest.mark.parametrize(
