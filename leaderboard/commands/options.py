@@ -66,6 +66,8 @@ def parse_indices(text: str) -> list[int] | None:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isdecimal() for part in parts):
         raise ValueError(f"--gpus must look like 0,1, got {text!r}")
+    if len(set(map(int, parts))) < len(parts):
+        raise ValueError(f"--gpus must name each GPU once, got {text!r}: two kernels would be timed on one")
     return [int(part) for part in parts] or None
 
 

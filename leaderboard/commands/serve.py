@@ -98,7 +98,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
             keyring=keyring_of(api_key, keys, own_problems=own_problems),
             memory=memory if memory_gb else None,
             memory_bytes=int(memory_gb * 2**30),
-            place=place_of(engine, chosen),
+            place=place_of(engine, chosen, indices),
             max_queued=max_queued,
             max_kept=max_kept,
             max_timeout_s=max_timeout,

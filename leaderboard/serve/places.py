@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -10,11 +11,11 @@ from pathlib import Path
 from kernel_evaluator.machine.extras import require
 
 from leaderboard.serve.workers import Device
-from leaderboard.stages.evaluate import EvaluationError, visible_gpus
+from leaderboard.stages.evaluate import EvaluationError, gpu_of, visible_gpus
 
 
 def devices_of(engine: str, device: str, gpus: Sequence[int] | None) -> list[Device]:
-    """List the places to judge; raise EvaluationError where there is none."""
+    """List the places to judge; raise EvaluationError where there is none, or they are of several models."""
     if engine == "ray":
         require("ray", "the engine ray")
         return [Device(name="ray", engine="ray")]
@@ -22,20 +23,21 @@ def devices_of(engine: str, device: str, gpus: Sequence[int] | None) -> list[Dev
         raise EvaluationError(f"--engine must be local or ray, got {engine!r}")
     if device == "cpu":
         return [Device(name="cpu")]
-    there = range(len(visible_gpus(gpus)))
-    if not there:
-        raise EvaluationError("no GPU found; choose --device cpu")
-    return [Device(name=f"gpu{index}", gpus=(index,)) for index in gpus or there]
+    gpu_of(device, gpus)
+    return [Device(name=f"gpu{index}", gpus=(index,)) for index in gpus or range(len(visible_gpus()))]
 
 
-def place_of(engine: str, device: str) -> str:
-    """Name what runs kernels: the device's model and torch's version; of a cluster what it is asked for."""
+def place_of(engine: str, device: str, gpus: Sequence[int] | None = None) -> str:
+    """Name what runs kernels: the device's model and torch's version; of a cluster what it is asked for.
+
+    A cluster of which no model is asked may have another with the next start: each has a name of its own.
+    """
     try:
         torch = version("torch")
     except PackageNotFoundError:
         torch = ""
-    models = sorted(set(visible_gpus())) if device == "cuda" and engine == "local" else [device]
-    where = os.environ.get("KERNELBENCH_RAY_GPU", "") if engine == "ray" else _processor()
+    models = sorted(set(visible_gpus(gpus))) if device == "cuda" and engine == "local" else [device]
+    where = (os.environ.get("KERNELBENCH_RAY_GPU") or uuid.uuid4().hex) if engine == "ray" else _processor()
     return " ".join([engine, where, *models, torch])
 
 

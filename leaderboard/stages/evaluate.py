@@ -247,6 +247,19 @@ def visible_gpus(indices: Sequence[int] | None = None) -> list[str]:
     return [names[index] for index in indices]
 
 
+def gpu_of(device: str, gpus: Sequence[int] | None = None) -> str:
+    """Name the board that the devices of this machine judge for: of one model, since a board has one.
+
+    Raises EvaluationError where there is none, or where there are several.
+    """
+    models = {gpu_model(name) for name in visible_gpus(gpus)} if device == "cuda" else {"CPU"}
+    if not models:
+        raise EvaluationError("no GPU found; choose --device cpu")
+    if len(models) > 1:
+        raise EvaluationError(f"one GPU model is needed, found {sorted(models)}; choose with --gpus")
+    return models.pop()
+
+
 def chosen_device(device: str, engine: str = "local", gpus: Sequence[int] | None = None) -> str:
     """Settle on `cuda` or `cpu` where `auto` is given: a GPU where there is one, or where one is meant."""
     if device not in ("auto", "cuda", "cpu"):
@@ -276,12 +289,7 @@ def _local(device: str, gpus: Sequence[int] | None, progress: Progress | None, _
     require("evaluate", "the engine local")
     from kernel_evaluator.engines.local import LocalEngine
 
-    models = {gpu_model(name) for name in visible_gpus(gpus)} if device == "cuda" else {"CPU"}
-    if not models:
-        raise EvaluationError("no GPU found; choose --device cpu")
-    if len(models) > 1:
-        raise EvaluationError(f"one GPU model is needed, found {sorted(models)}; choose with --gpus")
-    return Place(engine=LocalEngine(gpus=gpus, progress=progress), gpu=models.pop())
+    return Place(engine=LocalEngine(gpus=gpus, progress=progress), gpu=gpu_of(device, gpus))
 
 
 def _modal(

@@ -7,6 +7,7 @@ from kernel_evaluator.problems.jobs import Settings
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
+from leaderboard.serve.places import devices_of, place_of
 from leaderboard.stages.evaluate import EvaluationError, visible_gpus
 
 
@@ -42,6 +43,7 @@ def test_an_index_counts_among_the_devices_that_are_left(tmp_path, monkeypatch):
     [
         (["serve", "--device", "cuda"], "no GPU found; choose --device cpu"),
         (["serve", "--gpus", "7"], "--gpus must be indices below 0, got [7]"),
+        (["serve", "--gpus", "1,01"], "--gpus must name each GPU once, got '1,01'"),
         (["serve", "--gpus", "0", "--device", "cpu"], "--gpus 0 and --device cpu exclude each other"),
         (["baseline", "measure", "--gpus", "0", "--device", "cpu"], "exclude each other"),
         (["baseline", "measure", "--device", "cuda"], "no GPU found; choose --device cpu"),
@@ -53,6 +55,21 @@ def test_a_device_that_is_not_there_is_said_before_anything_starts(tmp_path, mon
     ended = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
     assert ended.exit_code == 2
     assert message in ended.output
+
+
+def test_a_server_judges_on_one_model_and_remembers_by_that(tmp_path, monkeypatch):
+    with_gpus(tmp_path, monkeypatch, "NVIDIA H200", "NVIDIA H100 PCIe")
+    with pytest.raises(EvaluationError, match=r"one GPU model is needed, found \['H100-PCIe', 'H200'\]"):
+        devices_of("local", "cuda", None)
+    assert ["gpu1"] == [device.name for device in devices_of("local", "cuda", [1])]
+    assert place_of("local", "cuda", [0]) != place_of("local", "cuda", [1])
+
+
+def test_a_server_knows_a_cluster_again_by_the_model_that_is_asked_for(monkeypatch):
+    monkeypatch.delenv("KERNELBENCH_RAY_GPU", raising=False)
+    assert place_of("ray", "cuda") != place_of("ray", "cuda"), "it may have another model by then"
+    monkeypatch.setenv("KERNELBENCH_RAY_GPU", "H100")
+    assert place_of("ray", "cuda") == place_of("ray", "cuda")
 
 
 def with_gpus(folder, monkeypatch, *names, visible=None):
