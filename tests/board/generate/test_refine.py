@@ -99,17 +99,24 @@ def test_a_sample_that_gives_no_further_kernel_keeps_its_best(tmp_path, end):
         (Status.RUNTIME_ERROR, "failed while it ran"),
         (Status.TIMEOUT, "did not finish"),
         (Status.OUT_OF_MEMORY, "ran out of memory"),
-        (Status.INFRA_ERROR, "was not accepted"),
+        (Status.FRAGILE, "was not accepted"),
     ],
 )
 def test_every_end_has_its_words_and_the_log(status, said):
-    failure = Failure(name="Oops", message="broken", log="the last line")
-    key, digests = (
-        KernelKey(1, 1),
-        dict.fromkeys(("kernel_sha256", "problem_sha256", "evaluator_sha256"), "x"),
-    )
-    text = feedback(Row(key=key, status=status, failure=failure, **digests))
+    text = feedback(failed(status))
     assert said in text
     assert "Oops: broken" in text
     assert "the last line" in text
     assert "{" not in text
+
+
+def test_a_model_is_not_told_to_mend_what_the_machinery_failed_at():
+    text = feedback(failed(Status.INFRA_ERROR))
+    assert "says nothing of the kernel" in text
+    assert "Oops" not in text
+
+
+def failed(status):
+    failure = Failure(name="Oops", message="broken", log="the last line")
+    digests = dict.fromkeys(("kernel_sha256", "problem_sha256", "evaluator_sha256"), "x")
+    return Row(key=KernelKey(1, 1), status=status, failure=failure, evidence={"seen": "it"}, **digests)
