@@ -50,16 +50,17 @@ class Desk:
         if key.max_queued is not None and len(items) > key.max_queued:
             said = f"a batch of the key {key.name} has at most {key.max_queued} judgements, got {len(items)}"
             raise HTTPException(422, said)
-        if wait_s := self._keyring.wait_s(key, len(items)):
+        new = sum(self._judgements.find(item.id, key.name) is None for item in items)
+        if wait_s := self._keyring.wait_s(key, new):
             said = f"the key {key.name} may send {key.per_minute} judgements a minute"
             raise HTTPException(429, said, headers={"Retry-After": f"{wait_s + 0.5:.0f}"})
         try:
             return self._judgements.add_all(items, key.max_queued)
         except IdTakenError as error:
-            self._keyring.give_back(key, len(items))
+            self._keyring.give_back(key, new)
             raise HTTPException(409, str(error)) from error
         except QueueFullError as error:
-            self._keyring.give_back(key, len(items))
+            self._keyring.give_back(key, new)
             raise HTTPException(429, str(error), headers={"Retry-After": "5"}) from error
 
     def find(self, key: Key, judgement_id: str) -> Judgement:

@@ -70,7 +70,7 @@ class Keyring:
 
         What was saved up is at most a minute's worth; a batch of more is let through once that is there.
         """
-        if key.per_minute is None:
+        if key.per_minute is None or not count:
             return 0.0
         now, rate = self._clock(), key.per_minute / 60
         with self._lock:
@@ -85,7 +85,7 @@ class Keyring:
 
     def give_back(self, key: Key, count: int) -> None:
         """Give back what was taken for judgements that were then refused."""
-        if key.per_minute is not None:
+        if key.per_minute is not None and count:
             with self._lock:
                 left, then = self._left[key.name]
                 self._left[key.name] = (min(float(key.per_minute), left + count), then)

@@ -255,6 +255,21 @@ def test_a_batch_that_can_never_fit_is_refused_for_good_and_one_that_does_not_no
             assert 200 == answer.status_code
 
 
+def test_what_is_sent_again_by_the_same_id_costs_its_key_nothing(tmp_path):
+    key = hashlib.sha256(b"key").hexdigest()
+    (tmp_path / "keys.toml").write_text(f'[a]\nsha256 = "{key}"\nper_minute = 2\n')
+    body = {"level": 1, "problem_id": 1, "source": f"# sleep 600\n{KERNEL}"}
+    with (
+        serving(keys=tmp_path / "keys.toml") as url,
+        httpx.Client(base_url=url, headers={"X-API-Key": "key"}) as client,
+    ):
+        codes = [
+            client.post("/v1/judgements", json={**body, "id": name}).status_code
+            for name in ("a", "a", "a", "a", "b", "b", "c", "a")
+        ]
+    assert [202] * 6 + [429, 202] == codes
+
+
 def test_what_a_key_may_send_comes_back_with_time():
     now = [0.0]
     keyring, key = Keyring({}, clock=lambda: now[0]), Key(name="a", per_minute=60)
