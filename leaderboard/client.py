@@ -26,6 +26,9 @@ LONGEST_WAIT_S = 30.0
 
 LONGEST_JUDGING_S = 3600.0
 
+SILENT_S = 600.0
+"""A batch on which nothing is said for so long is sent again: the server may be gone without a word."""
+
 _BUSY = (429, 502, 503, 504)
 _ABSENT = 404
 
@@ -57,7 +60,13 @@ class JudgeClient:
     """Talks to one server; threads may share it. A context manager: leaving it closes connections."""
 
     def __init__(
-        self, base_url: str, api_key: str = "", *, timeout_s: float = 60.0, patience_s: float = 300.0
+        self,
+        base_url: str,
+        api_key: str = "",
+        *,
+        timeout_s: float = 60.0,
+        patience_s: float = 300.0,
+        silent_s: float = SILENT_S,
     ) -> None:
         """Raises ValueError for an address or a key with which no request can be sent."""
         if not base_url.lower().startswith(("http://", "https://")):
@@ -72,6 +81,7 @@ class JudgeClient:
         limits = httpx.Limits(max_connections=None)  # threads share it, and each waits on a connection
         self._http = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s, limits=limits)
         self._patience_s = patience_s
+        self._batch_timeout = httpx.Timeout(timeout_s, read=silent_s)
 
     def submit(self, level: int, problem_id: int, source: str, **options: Any) -> Ticket:
         """Queue a kernel. Options are those of the API: precision, trials, measure, timeout_s, again, id.
@@ -163,7 +173,9 @@ class JudgeClient:
         troubled: float | None = None
         while True:
             try:
-                with self._http.stream("POST", "/v1/batches", content=content, timeout=None) as response:
+                with self._http.stream(
+                    "POST", "/v1/batches", content=content, timeout=self._batch_timeout
+                ) as response:
                     if response.is_error:
                         trouble = f"HTTP {response.status_code}: {response.read().decode()[:500]}"
                     else:
@@ -173,6 +185,8 @@ class JudgeClient:
                         return
                 if response.status_code not in _BUSY:
                     raise ServerError(trouble)
+            except httpx.ReadTimeout:
+                continue
             except httpx.RequestError as error:
                 trouble = f"{type(error).__name__}: {error}"
             now = time.monotonic()

@@ -37,6 +37,7 @@ def answering(*answers):
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
+            self.close_connection = headers.get("Connection") != "keep-alive"
 
         do_GET = do_POST
 
@@ -102,6 +103,17 @@ def test_a_batch_that_breaks_after_longer_than_patience_is_sent_again():
             came.append(ticket.id)
             time.sleep(0.6)
     assert came == ["a", "b"]
+
+
+def test_a_batch_whose_server_is_gone_without_a_word_is_sent_again():
+    first, second = (json.dumps({**QUEUED, "id": name}).encode() + b"\n" for name in ("a", "b"))
+    kernels = [{"id": name, "level": 1, "problem_id": 1, "source": "source"} for name in ("a", "b")]
+    silent = (first, {"Content-Length": "9999", "Connection": "keep-alive"})
+    with (
+        answering(silent, (first + second, {})) as url,
+        JudgeClient(url, silent_s=0.2, patience_s=0) as client,
+    ):
+        assert ["a", "b"] == [ticket.id for ticket in client.judge_many(kernels)]
 
 
 def test_a_batch_whose_connection_keeps_breaking_is_an_error_in_the_end():
