@@ -24,7 +24,7 @@ from kernel_evaluator.records.version import evaluator_sha256
 NOT_KEPT = frozenset({Status.INFRA_ERROR, Status.QUARANTINED})
 MAX_BYTES = 2 * 2**30
 _GO_TOGETHER = 16
-"""So many go at once, where some have to go."""
+"""So many go for one that comes, where room is short: a file far above its bound holds nobody up."""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS verdicts (
     key TEXT PRIMARY KEY, verdict BLOB NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL
@@ -112,5 +112,5 @@ class Memory:
         return (pages - free) * bytes_each
 
     def _make_room(self) -> None:
-        while self._size() > self._max_bytes and self._file.execute(_FORGET, (_GO_TOGETHER,)).rowcount:
-            pass
+        if self._size() > self._max_bytes:
+            self._file.execute(_FORGET, (_GO_TOGETHER,))
