@@ -17,8 +17,7 @@ _BETWEEN = re.compile(r"(?<!\+)\+(?!\+)|[,;/&]| and | with ", re.IGNORECASE)
 
 def backend_known(document: Document) -> Iterator[Spot]:
     """Point at backends that no part of the board's image stands for; several are joined by `+`."""
-    metadata = document.value.get("metadata") if isinstance(document.value, dict) else None
-    written = metadata.get("backend") if isinstance(metadata, dict) else None
+    written = document.metadata.get("backend")
     if not isinstance(written, str):
         return
     known = {_plain(name): name for name in BACKENDS}

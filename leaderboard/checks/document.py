@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from leaderboard.texts.json_positions import Walk, walk
 
@@ -46,6 +47,12 @@ class Document:
     def value(self) -> object:
         """The JSON value; of repeated keys the last."""
         return json.loads(self.text)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata, whatever its fields hold; empty where it is no object."""
+        metadata = self.value.get("metadata") if isinstance(self.value, dict) else None
+        return metadata if isinstance(metadata, dict) else {}
 
     @cached_property
     def kernels(self) -> dict[str, str]:

@@ -20,8 +20,7 @@ def precision_of(metadata: Mapping[str, Any]) -> str:
 
 def precision_known(document: Document) -> Iterator[Spot]:
     """Point at a precision that no board has: its kernels would be held to the tolerance of another."""
-    metadata = document.value.get("metadata") if isinstance(document.value, dict) else None
-    written = metadata.get("precision") if isinstance(metadata, dict) else None
+    written = document.metadata.get("precision")
     if not isinstance(written, str) or written.strip().lower() in BOARD_PRECISIONS:
         return
     yield Spot(
@@ -33,10 +32,7 @@ def precision_known(document: Document) -> Iterator[Spot]:
 
 def reference_runs(document: Document) -> Iterator[Spot]:
     """Point at kernels of problems on which nothing can be judged: no verdict would ever come."""
-    metadata = document.value.get("metadata") if isinstance(document.value, dict) else None
-    if not isinstance(metadata, dict):
-        return
-    precision = precision_of(metadata)
+    precision = precision_of(document.metadata)
     failing = not_running(precision)
     for name in document.kernels:
         try:

@@ -24,6 +24,7 @@ from leaderboard.texts.say import say
 if TYPE_CHECKING:
     from kernel_evaluator.problems.jobs import Job
     from kernel_evaluator.problems.problem_set import ProblemSet
+    from kernel_evaluator.records.rows import Sizes
 
     from leaderboard.stages.build import KernelBuild
     from leaderboard.stages.plan import Selection
@@ -66,7 +67,7 @@ def build_command(  # noqa: PLR0913  # one option a choice
         problem_set = problem_set_in(problems)
         selection = selection_of(level, only, sample)
         with Builder(cache_root=cache, workers=jobs, arch=arch, timeout_s=timeout) as builder:
-            sizes = "full" if builder.arch else "reduced"
+            sizes: Sizes = "full" if builder.arch else "reduced"
             wanted = [each for path in paths for each in _jobs(path, problem_set, selection, sizes)]
             builds = build_all(builder, wanted, _Lines(len(wanted)).show)
     except (ValueError, OSError) as error:
@@ -78,7 +79,9 @@ def build_command(  # noqa: PLR0913  # one option a choice
     raise typer.Exit(1 if broken else 0)
 
 
-def _jobs(path: Path, problem_set: ProblemSet, selection: Selection, sizes: str) -> Iterator[tuple[str, Job]]:
+def _jobs(
+    path: Path, problem_set: ProblemSet, selection: Selection, sizes: Sizes
+) -> Iterator[tuple[str, Job]]:
     """Read a submission's kernels as jobs; those for problems that the set lacks are left out."""
     from kernel_evaluator.problems.jobs import Job
 
@@ -87,7 +90,7 @@ def _jobs(path: Path, problem_set: ProblemSet, selection: Selection, sizes: str)
 
     submission = load(path)
     wanted = {key: source for key, source in sorted(submission.kernels.items()) if selection.wants(key)}
-    known = load_problems(problem_set, wanted, "full" if sizes == "full" else "reduced")
+    known = load_problems(problem_set, wanted, sizes)
     for key, source in wanted.items():
         if (key.level, key.problem_id) in known:
             yield path.stem, Job(key=key, source=source, problem=known[key.level, key.problem_id])

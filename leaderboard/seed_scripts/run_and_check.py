@@ -8,14 +8,14 @@ from pathlib import Path
 
 from kernel_evaluator.labels.static_check import validate_kernel_static
 from kernel_evaluator.problems.jobs import Job, Settings
-from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.places import PROBLEM_SET
-from kernel_evaluator.records.rows import Row
+from kernel_evaluator.records.rows import Row, Sizes
 
 from leaderboard.runs.pack import read_source
 from leaderboard.seed_scripts.runner import run_script, say_unused
-from leaderboard.stages.checked import checked
+from leaderboard.stages.checked import checked, reductions, sizes_on
 from leaderboard.stages.evaluate import chosen_device, open_place
 from leaderboard.texts.say import say
 
@@ -74,11 +74,12 @@ def run(options: Options) -> int:
         for finding in _findings(source, options):
             say(f"static check: {finding}", err=True)
     device = chosen_device(options.device, options.eval_mode)
-    problem = _problem(options, device)
+    sizes = sizes_on(device) if options.ref_origin == "kernelbench" else "full"
+    problem = _problem(options, sizes)
     key = KernelKey(problem.level, problem.problem_id)
     settings = checked(
         Settings(
-            sizes="reduced" if device == "cpu" and options.ref_origin == "kernelbench" else "full",
+            sizes=sizes,
             device=device,
             precision=options.precision,
             trials=options.num_correct_trials,
@@ -114,7 +115,7 @@ def _findings(source: str, options: Options) -> list[str]:
     return [*errors, *warnings]
 
 
-def _problem(options: Options, device: str) -> Problem:
+def _problem(options: Options, sizes: Sizes) -> Problem:
     if options.ref_origin == "local":
         path = Path(options.ref_arch_src_path)
         level, problem_id = OWN_REFERENCE
@@ -126,4 +127,4 @@ def _problem(options: Options, device: str) -> Problem:
     if options.level is None or options.problem_id is None:
         raise ValueError("ref_origin=kernelbench needs level=… and problem_id=…")
     problem = ProblemSet(PROBLEM_SET).load(options.level, options.problem_id)
-    return problem.reduced(read_sizes()) if device == "cpu" else problem
+    return problem.reduced(reductions(sizes))

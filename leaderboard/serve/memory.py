@@ -25,6 +25,7 @@ NOT_KEPT = frozenset({Status.INFRA_ERROR, Status.QUARANTINED})
 MAX_BYTES = 2 * 2**30
 _GO_TOGETHER = 16
 """So many go for one that comes, where room is short: a file far above its bound holds nobody up."""
+# Nothing reads `size`: files that were kept before have it, and no row without.
 _TABLE = """
 CREATE TABLE IF NOT EXISTS verdicts (
     key TEXT PRIMARY KEY, verdict BLOB NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL
