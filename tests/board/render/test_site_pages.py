@@ -443,6 +443,8 @@ def test_an_entry_says_what_waits_and_which_evaluators_judged_it(copy: Path) -> 
     rest = len(result["rows"]) - 2
     assert f"waits for a verdict {sitehouse.PROBLEMS_A_LEVEL}" in text
     assert f"{evaluator_sha256()[:8]} (the present one) {rest}, 55555555 2" in text
+    board = " ".join(Page(copy / "out/boards/H200.html").text.split())
+    assert "Rows are by evaluator eeeeeeee, except for rows of PyTorch as it is." in board
 
 
 def test_only_what_is_faster_beyond_doubt_is_marked(site: Path) -> None:
