@@ -227,7 +227,7 @@ def _own_problems(request: Request) -> list[Path | str]:
     from kernel_evaluator.records.places import PROBLEM_SET
 
     root = request.problem_set.root
-    return [] if root == PROBLEM_SET else ["--problems", root]
+    return [] if root.resolve() == PROBLEM_SET.resolve() else ["--problems", root]
 
 
 def _command(*words: object) -> str:

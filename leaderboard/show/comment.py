@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -201,8 +202,10 @@ def _score_row(name: str, scores: Scores) -> str:
 def _bill(bill: Bill) -> str:
     cpu = f" and {bill.cpu_seconds:,.0f} CPU-seconds" if bill.cpu_seconds else ""
     text = f"Used {bill.gpu_seconds:,.0f} GPU-seconds{cpu}"
-    cost = f", which cost ${bill.usd:,.2f} at most" if bill.usd is not None else ""
-    return text + cost + "."
+    if bill.usd is None:
+        return f"{text}."
+    cents = math.ceil(round(100 * bill.usd, 6))  # what costs a tenth of a cent does not cost nothing at most
+    return f"{text}, which cost ${cents / 100:,.2f} at most."
 
 
 def _failures(outcome: Outcome, links: Mapping[str, str]) -> str:

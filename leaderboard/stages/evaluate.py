@@ -19,6 +19,7 @@ from kernel_evaluator.machine.figures import gpu_model
 from kernel_evaluator.problems.jobs import Engine, Job, Progress, Settings, Verdict
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet
 from kernel_evaluator.records.keys import KernelKey
+from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import BOARD_PRECISIONS, Environment, ResultFile, Row, Sizes, Status
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 from kernel_evaluator.secret_draws import in_any_order
@@ -65,9 +66,10 @@ class Evaluation:
 
     @property
     def path(self) -> Path:
-        """The work file. What is judged by other rules than the board's is in a folder of its own."""
+        """The work file. What is judged by other rules or on other problems than the board's is apart."""
         blank = self.blank
-        board = "-".join([blank.board, *departures(self.settings)])
+        own = ["own-problems"] if any(map(_is_own, self.problems.values())) else []
+        board = "-".join([blank.board, *own, *departures(self.settings)])
         return store.result_path(self.work_root, board, blank.entry)
 
     @property
@@ -130,6 +132,11 @@ def departures(settings: Settings) -> list[str]:
         and settings.timing_method != board.timing_method,
     }
     return [name for name, departs in named.items() if departs]
+
+
+def _is_own(problem: Problem) -> bool:
+    """Whether a problem is read from another folder than the board's."""
+    return problem.path is not None and PROBLEM_SET.resolve() not in problem.path.resolve().parents
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,5 +43,5 @@ def test_a_gradient_is_judged_like_any_other_output(tmp_path: Path, repository: 
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert 0 == done.returncode, done.stderr
-    rows = json.loads((tmp_path / "work/CPU-reduced-compat/entry.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "work/CPU-reduced-own-problems-compat/entry.json").read_text())["rows"]
     assert [("correct", 5), ("mismatch", 0)] == [(row["status"], row["trials_passed"]) for row in rows]

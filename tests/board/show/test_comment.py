@@ -187,12 +187,13 @@ def test_what_changed_is_listed_and_what_did_not_is_not() -> None:
     assert "`1/1`" not in body
 
 
-def test_a_bill_with_a_price_says_since_when() -> None:
-    bill = Bill(gpu_seconds=1234.0, cpu_seconds=5.0, usd=1.353)
+@pytest.mark.parametrize(("usd", "said"), [(1.353, "1.36"), (1.1, "1.10"), (0.001, "0.01"), (0.0, "0.00")])
+def test_a_bill_with_a_price_says_what_it_cost_at_most(usd: float, said: str) -> None:
+    bill = Bill(gpu_seconds=1234.0, cpu_seconds=5.0, usd=usd)
     body = render_comment(Report(state="done", head_sha=HEAD, outcome=outcome([], bill=bill)))
 
     assert "1,234 GPU-seconds" in body
-    assert "which cost $1.35 at most" in body
+    assert f"which cost ${said} at most" in body
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_the_commands_that_are_named_hold_for_problems_of_one_s_own_and_for_odd_
     write_submission(tmp_path / "my files", problems=0, **odd)
     options = ("--problems", "own problems", "--work", "work")
     said = kbl_evaluate(tmp_path, "my files/mine.json", *options).stdout.splitlines()
-    why = "why: kbl replay work/H200/mine.json level_1_problem_2_sample_0 --submission 'my files/mine.json'"
+    why = "why: kbl replay work/H200-own-problems/mine.json level_1_problem_2_sample_0 --submission 'my files/mine.json'"
     assert f"{why} --problems 'own problems'" in said
     again = "    kbl evaluate 'my files/mine.json' --again --only 1/2 --problems 'own problems' --work work"
     assert again in said
@@ -254,7 +254,20 @@ def test_a_kernel_whose_problem_is_missing_is_named_and_the_others_are_judged(tm
     ended = kbl_evaluate(tmp_path, "mine.json", "--problems", "set")
     assert ended.returncode == 1
     assert "level_1_problem_2_sample_0: the problem set has no level 1 problem 2" in ended.stderr
-    assert len(work_file(tmp_path).rows) == 1
+    assert len(work_file(tmp_path, board="H200-own-problems").rows) == 1
+
+
+def test_problems_of_ones_own_cost_no_verdict_on_the_boards(tmp_path):
+    write_submission(tmp_path, problems=2)
+    kbl_evaluate(tmp_path, "mine.json")
+    before = work_file(tmp_path)
+    level = tmp_path / "set" / "level1"
+    level.mkdir(parents=True)
+    for at in (1, 2):
+        (level / f"{at}_Only.py").write_text("N = 1\n")
+    assert "2 judged now, 0 still good" in kbl_evaluate(tmp_path, "mine.json", "--problems", "set").stdout
+    assert work_file(tmp_path) == before
+    assert "0 judged now, 2 still good" in kbl_evaluate(tmp_path, "mine.json", "--problems", "set").stdout
 
 
 def test_recorded_rows_are_reused_without_a_work_file(tmp_path):
