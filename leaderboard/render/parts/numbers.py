@@ -17,6 +17,8 @@ _PLACES = (6, 5, 3, 2, 1, 0)
 """Digits after the point below each limit, and above the last."""
 _WHOLE = Context(prec=400, rounding=ROUND_HALF_UP)
 """Digits for any float, so that rounding sees its exact value."""
+_ROUND = len("15.75")
+"""A figure that six digits make no longer than this is round, as every threshold is that people choose."""
 
 
 def speedup(value: float | None) -> str:
@@ -102,11 +104,13 @@ def plain(text: object, limit: int = 200) -> str:
 def rounded(value: float | None) -> float | None:
     """Round to six significant digits, for compact JSON; None for what JSON cannot hold.
 
-    Pages show three. Of figures that scripts round once more, one in two thousand is another than the page's.
+    What would become a round number keeps all its digits: 0.99999992 is below a threshold of 1, and whoever
+    counts from the data has to count what the tables do.
     """
     if value is None or not math.isfinite(value):
         return None
-    return float("%.6g" % value)  # noqa: UP031 -- millions of calls, and half as fast otherwise
+    text = "%.6g" % value  # noqa: UP031 -- millions of calls, and half as fast otherwise
+    return float(value if len(text) <= _ROUND else text)
 
 
 def _digits(value: float) -> str:
