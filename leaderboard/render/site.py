@@ -51,7 +51,10 @@ class BoardView:
 
     @property
     def by_problem(self) -> Mapping[str, list[KernelLine]]:
-        """Kernels of each problem, fastest first, those without a speedup last; one sample an entry."""
+        """Kernels of each problem, fastest first, those without a speedup last; one sample an entry.
+
+        Where an entry sent no first sample a further one stands, behind all others: it counts nowhere.
+        """
         return self._grouped[0]
 
     @property
@@ -288,5 +291,5 @@ def _environment(templates: Path, memory: Path | None) -> Environment:
     return environment
 
 
-def _by_speed(line: KernelLine) -> tuple[bool, float, str]:
-    return not line.is_correct, -(line.speedup or 0.0), line.entry
+def _by_speed(line: KernelLine) -> tuple[bool, bool, float, str]:
+    return line.sample > 0, not line.is_correct, -(line.speedup or 0.0), line.entry

@@ -29,8 +29,8 @@ async function add(id) {
   if (added.length >= MOST) return note(`The table is full: ${MOST} entries were added.`);
   const rows = new Map();
   for (const row of data.rows) {
-    const problem = format.problemOf(row.key).id;
-    if (!rows.has(problem)) rows.set(problem, row);
+    const { id: problem, sample } = format.problemOf(row.key);
+    if (sample === 0) rows.set(problem, row);
   }
   added.push(entry.id);
   table.tHead.rows[0].append(el("th", { scope: "col", "data-id": entry.id, "data-added": entry.id },

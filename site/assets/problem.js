@@ -21,9 +21,15 @@ let drawn = null; // the file that is shown: its name and source
 
 const named = (entry) => kernels.find((kernel) => kernel.entry === entry);
 
+// Where an entry sent no first sample a further one stands for it, and says so.
+function titleOf(kernel) {
+  const { sample } = format.problemOf(kernel.key);
+  return sample ? `${kernel.display_name}, sample ${sample}` : kernel.display_name;
+}
+
 function option(kernel) {
   const figure = format.fast(kernel) ? `${format.speedup(kernel.speedup)} eager` : format.words[kernel.status];
-  return el("option", { value: kernel.entry }, `${kernel.display_name} (${figure})`);
+  return el("option", { value: kernel.entry }, `${titleOf(kernel)} (${figure})`);
 }
 
 // What an address names and the board lacks is said; who chooses another GPU sees what is there.
@@ -76,15 +82,14 @@ async function takeSample(found, board, entry, sample) {
   if (!sample || at < 0) return;
   const key = found[at].key.replace(/sample_\d+$/, `sample_${sample}`);
   const row = (await entryData(board, entry)).rows.find((item) => item.key === key);
-  const { display_name: name } = found[at];
-  if (row) found[at] = { ...row, entry, sample, display_name: `${name}, sample ${sample}` };
+  if (row) found[at] = { ...row, entry, sample, display_name: found[at].display_name };
 }
 
 async function source(name) {
   if (name === REFERENCE) return { name: "PyTorch reference", source: await fetchText(`problems/${problem}.py`) };
   const kernel = named(name);
   const found = await kernelSource(problem, kernel.kernel_sha256, Number(viewer.dataset.shards));
-  return { name: kernel.display_name, source: found ?? "# This kernel's code does not lie with the site: its submission has it.\n" };
+  return { name: titleOf(kernel), source: found ?? "# This kernel's code does not lie with the site: its submission has it.\n" };
 }
 
 async function show() {
@@ -194,13 +199,14 @@ async function showCode(board, entry) {
 const codeButton = (board, entry, name) => el("button", { type: "button", "aria-label": `Show the code of ${name}`, onclick: () => showCode(board, entry) }, "Show");
 
 function kernelRow(board, kernel, at) {
+  const { sample } = format.problemOf(kernel.key);
   return el("tr", { "data-entry": kernel.entry }, el("td", { class: "n soft" }, String(at + 1)),
-    el("th", { scope: "row", class: "name" }, el("a", { href: `${root}entries/${board}/${kernel.entry}.html` }, kernel.display_name)),
+    el("th", { scope: "row", class: "name" }, el("a", { href: `${root}entries/${board}/${kernel.entry}.html` }, kernel.display_name), sample ? el("small", {}, `sample ${sample}`) : ""),
     el("td", {}, el("span", { class: `status ${kernel.status}` }, format.words[kernel.status])),
     el("td", { class: `n ${format.faster(kernel) ? "up" : ""}` }, format.speedup(kernel.speedup), el("small", {}, format.interval(kernel.speedup_ci95))),
     el("td", { class: "n" }, format.ms(kernel.runtime_ms)), el("td", { class: "n" }, format.ms(kernel.reference_ms)), el("td", { class: "n" }, format.percent(kernel.light_share)),
     el("td", {}, kernel.language ?? ""), el("td", {}, (kernel.labels ?? []).flatMap((label) => [el("span", { class: "tag" }, label), " "])),
-    el("td", { class: "script-cell" }, codeButton(board, kernel.entry, kernel.display_name)));
+    el("td", { class: "script-cell" }, codeButton(board, kernel.entry, titleOf(kernel))));
 }
 
 // Every table's speedups against what was chosen; of a board without that reference nothing changes.
@@ -222,7 +228,7 @@ async function hold() {
 
 function tables() {
   for (const table of document.querySelectorAll("table.kernels")) {
-    for (const row of table.tBodies[0].rows) row.cells[row.cells.length - 1].append(codeButton(table.dataset.kernels, row.dataset.entry, row.cells[1].textContent));
+    for (const row of table.tBodies[0].rows) row.cells[row.cells.length - 1].append(codeButton(table.dataset.kernels, row.dataset.entry, row.cells[1].querySelector("a").textContent));
   }
   for (const link of document.querySelectorAll("[data-all]")) {
     const board = link.dataset.all;

@@ -67,7 +67,7 @@ def write_matrix(site: Site, view: BoardView) -> None:
     columns = view.entries[:COLUMNS_IN_PAGE]
     cells = {
         line.standing.entry: {
-            kernel.problem: kernel for kernel in reversed(view.by_entry[line.standing.entry])
+            kernel.problem: kernel for kernel in view.by_entry[line.standing.entry] if not kernel.sample
         }
         for line in columns
     }

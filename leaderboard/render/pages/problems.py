@@ -60,8 +60,9 @@ class Results:
 
     @property
     def best(self) -> KernelLine | None:
-        """The fastest correct kernel."""
-        return self.lines[0] if self.lines and self.lines[0].is_correct and self.lines[0].speedup else None
+        """The fastest correct kernel, of an entry or of PyTorch."""
+        found = filter(None, (self.best_sent, self.best_of_pytorch))
+        return max(found, key=lambda line: line.speedup or 0.0, default=None)
 
     @cached_property
     def sent(self) -> int:

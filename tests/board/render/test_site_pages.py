@@ -570,6 +570,29 @@ def test_a_problem_of_which_further_samples_alone_were_sent_is_not_solved(copy: 
     listed = Page(out / "problems/index.html")  # nothing is ranked on the H100 then
     line = next(found for _, found in listed.elements if found.get("id") == "p1_2")
     assert line["data-status"] == "open"
+    crossed = re.search(r'<tr data-problem="1_2".*?</tr>', (out / "matrix/H200.html").read_text(), re.DOTALL)
+    assert crossed
+    assert {"none"} == set(re.findall(r'<td class="(\w+)"', crossed[0]))
+    text = (out / "problems/1_2.html").read_text()
+    assert ">sample 1<" in text
+    assert "against" not in text[text.index('id="light"') : text.index('id="reference"')], "a best kernel"
+
+
+def test_a_further_sample_stands_behind_what_counts(copy: Path) -> None:
+    path = copy / "data/results/H200/hostile.json"
+    kernels = copy / "submissions/hostile.json"
+    for file in (path, kernels):
+        file.write_text(
+            file.read_text().replace('level_1_problem_2_sample_0"', 'level_1_problem_2_sample_1"')
+        )
+    result = json.loads(path.read_text())
+    row = next(row for row in result["rows"] if row["key"] == "level_1_problem_2_sample_1")
+    row |= {"speedup": 99.0, "speedup_ci95": [98.0, 99.9]}
+    path.write_text(json.dumps(result))
+    build_site(sitehouse.read(copy), copy / "out")
+    listed = json.loads((copy / "out/api/v1/problems/H200/1_2.json").read_text())["kernels"]
+    assert "hostile" == listed[-1]["entry"]
+    assert listed[0]["status"] == "correct"
 
 
 def problem_of(row: dict[str, str]) -> str:
@@ -861,6 +884,23 @@ def test_the_site_ranks_as_the_command_line_does(tmp_path: Path) -> None:
 )
 def test_speedups_read_the_same_everywhere(value: float | None, words: str) -> None:
     assert words == numbers.speedup(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (1.2345678, 1.23457),
+        (0.99999992, 0.99999992),
+        (1.4999998, 1.4999998),
+        (2.0000001, 2.0000001),
+        (0.5, 0.5),
+        (250, 250.0),
+        (None, None),
+        (float("nan"), None),
+    ],
+)
+def test_no_figure_of_the_data_is_rounded_onto_a_threshold(value: float | None, kept: float | None) -> None:
+    assert kept == numbers.rounded(value)
 
 
 @pytest.mark.parametrize(("value", "words"), [(2.658, "2.66\u202fms"), (0.0831, "83.1\u202fµs"), (None, "–")])
