@@ -34,6 +34,12 @@ def needs_second(row: Row) -> bool:
     return was_found_once and row.is_correct and row.speedup is not None and row.speedup > 1
 
 
+def seconds_spent(row: Row) -> tuple[float, float]:
+    """Give the GPU-seconds and CPU-seconds of both evaluations; a row's own are those of the first."""
+    second = row.second or {"gpu_seconds": 0.0, "cpu_seconds": 0.0}
+    return row.gpu_seconds + second["gpu_seconds"], row.cpu_seconds + second["cpu_seconds"]
+
+
 def second_settings(settings: Settings) -> Settings:
     """How the second evaluation judges: by the same rules, without what only labels hang on."""
     return replace(

@@ -86,7 +86,14 @@ class EntryReader:
 
 
 def _head(result: ResultFile) -> ResultFile:
-    return dataclasses.replace(result, rows=())
+    """Give a result without its rows; a file's seconds are its first evaluations', here they are all."""
+    second = [row.second for row in result.rows if row.second is not None]
+    return dataclasses.replace(
+        result,
+        rows=(),
+        gpu_seconds=result.gpu_seconds + sum(each["gpu_seconds"] for each in second),
+        cpu_seconds=result.cpu_seconds + sum(each["cpu_seconds"] for each in second),
+    )
 
 
 def _read_result(path: Path) -> ResultFile:

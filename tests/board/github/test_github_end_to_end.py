@@ -82,7 +82,7 @@ def test_a_contribution_travels_from_branch_to_board(project_with_code: Project)
     assert "Evaluated: `Alice's first`" in comment
     assert "rank 1 of 1" in comment
     assert f"/o/r/blob/{head}/{PATH}?plain=1#L" in comment
-    assert "Used 3 GPU-seconds" in comment
+    assert "Used 5 GPU-seconds" in comment, "two are judged a second time"
     assert ["pending", "pending", "success"] == project.states(head)
     assert ["state: evaluated"] == pull.labels
     assert (run.site / "index.html").is_file()
@@ -827,7 +827,7 @@ def test_the_comment_says_what_changed_since_the_last_run(project: Project) -> N
     comment = project.comment(pull)
     assert "`1/23`: mismatch → correct" in comment
     assert "`2/40`: 1.500× → 1.700×" in comment
-    assert "Used 2 GPU-seconds" in comment, "the third kernel was judged and billed before"
+    assert "Used 4 GPU-seconds" in comment, "two are judged twice; the third was judged and billed before"
     assert 2 == project.result("alice-first")["revision"]
 
 

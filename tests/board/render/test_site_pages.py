@@ -35,9 +35,10 @@ from leaderboard.render import OccupiedError, SiteConfig, SiteData, build_site
 from leaderboard.render.pages import pictures
 from leaderboard.render.parts import numbers, plots
 from leaderboard.render.places import checked, versus_page, versus_picture
+from leaderboard.render.reading.readings import EntryReader
 from leaderboard.render.reading.sources import Places, read_site
 from leaderboard.show.tables import as_json
-from leaderboard.stages.boards import load_boards
+from leaderboard.stages.boards import load_boards, read_certificates
 from leaderboard.stages.record import record_spending
 from leaderboard.stages.upkeep import strike
 
@@ -884,6 +885,19 @@ def test_the_site_ranks_as_the_command_line_does(tmp_path: Path) -> None:
 )
 def test_speedups_read_the_same_everywhere(value: float | None, words: str) -> None:
     assert words == numbers.speedup(value)
+
+
+def test_the_time_that_an_entry_took_is_that_of_both_evaluations() -> None:
+    path = sitehouse.ROOT / "data/results/H100/first-light.json"
+    reader = EntryReader(
+        data=path.parents[2], submissions=sitehouse.ROOT / "submissions", certificates=read_certificates()
+    )
+    (reading,) = reader.read([path])
+    rows = json.loads(path.read_text())["rows"]
+    second = sum(row["second"]["gpu_seconds"] for row in rows if row.get("second"))
+    said = reading.scored.standing.result.gpu_seconds
+    assert said == pytest.approx(sum(row["gpu_seconds"] for row in rows) + second)
+    assert second > 1
 
 
 @pytest.mark.parametrize(
