@@ -209,21 +209,26 @@ def _unranked_because(entry: _Entry, certificates: Mapping[str, str]) -> str:
         return f"baseline, {incomplete}" if incomplete else "baseline"
     if entry.result.profile != "ranked":
         return f"judged by the profile {entry.result.profile}"
-    if not any(key.level in RANKED_LEVELS for key in entry.submission.kernels):
-        return f"no kernel on levels {RANKED_LEVELS[0]}-{RANKED_LEVELS[-1]}"
+    if not _that_rank(entry, certificates):
+        return "no kernel on a problem that ranks"
     return incomplete
 
 
 def _incomplete(entry: _Entry, certificates: Mapping[str, str]) -> str:
     """What no rank hangs on is not waited for: some references do not even run in half precision."""
-    ranked = [
+    ranked = _that_rank(entry, certificates)
+    judged = {row.key for row in entry.result.rows if row.status is not Status.INFRA_ERROR}
+    waiting = sum(key not in judged for key in ranked)
+    return f"incomplete: {waiting} of {len(ranked)} kernels wait for a verdict" if waiting else ""
+
+
+def _that_rank(entry: _Entry, certificates: Mapping[str, str]) -> list[KernelKey]:
+    """Give the kernels of problems that rank, further samples too."""
+    return [
         key
         for key in entry.submission.kernels
         if key.level in RANKED_LEVELS and f"{key.level}_{key.problem_id}" not in certificates
     ]
-    judged = {row.key for row in entry.result.rows if row.status is not Status.INFRA_ERROR}
-    waiting = sum(key not in judged for key in ranked)
-    return f"incomplete: {waiting} of {len(ranked)} kernels wait for a verdict" if waiting else ""
 
 
 def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str]) -> Scores:

@@ -111,9 +111,12 @@ def test_level_four_is_shown_and_never_in_the_ranking():
     assert standing.overall.correct == 1
 
 
-def test_an_entry_of_level_four_alone_and_one_judged_by_other_rules_have_no_rank():
-    alone = standings(("four", {key(4, 1): "# speedup 9.0\n"}, {}))["four"]
-    assert (None, "no kernel on levels 1-3") == (alone.rank, alone.unranked_because)
+def test_an_entry_without_a_kernel_that_ranks_and_one_judged_by_other_rules_have_no_rank():
+    kernels = {key(4, 1): "# speedup 9.0\n", key(1, 80): "# speedup 9.0\n"}
+    certified = {"fp32": {"1_80": "x"}}
+    (board,) = aggregate([result("four", kernels)], {"four": submission("four", kernels)}, certified)
+    [alone] = board.standings
+    assert (None, "no kernel on a problem that ranks") == (alone.rank, alone.unranked_because)
     kernels = whole(2.0)
     compat = dataclasses.replace(result("mine", kernels), profile="compat")
     (board,) = aggregate([compat], {"mine": submission("mine", kernels)}, NONE)
