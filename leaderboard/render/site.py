@@ -252,6 +252,7 @@ def _environment(templates: Path, memory: Path | None) -> Environment:
         amount=numbers.amount,
         day=numbers.date,
         plain=numbers.plain,
+        dollars=numbers.dollars,
         safe_url=numbers.safe_url,
         code=with_code,
         title_of=problem_title,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leaderboard.render.cheats import Rates
-from leaderboard.render.parts import charts
+from leaderboard.render.parts import charts, numbers
 from leaderboard.render.parts.lines import EntryLine
 from leaderboard.render.site import BoardView, Site
 from leaderboard.stages.categories import FAMILIES, family
@@ -170,6 +170,6 @@ def cost_chart(view: BoardView) -> CostChart | None:
             for line, (cost, speedup) in zip(lines, priced, strict=True)
         ),
         front=charts.steps_path([(x(cost), y(speedup)) for cost, speedup in front], COST_SIZE[0] - right),
-        across=tuple(charts.Tick(x(cost), f"${cost:g}") for cost in charts.decades(low, high)),
+        across=tuple(charts.Tick(x(cost), numbers.dollars(cost)) for cost in charts.decades(low, high)),
         upward=tuple(charts.Tick(y(value), f"{value:g}×") for value in charts.round_ticks(1.0, top)),
     )

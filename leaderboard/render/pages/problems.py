@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -242,7 +243,7 @@ def _results(site: Site, view: BoardView, problem: str) -> Results:
     measured = [line.reference_ms for line in lines if line.reference_ms]
     baseline = site.data.baselines.get(view.name, {}).get(problem)
     if baseline is None:
-        middle = sorted(measured)[len(measured) // 2] if measured else None
+        middle = statistics.median(measured) if measured else None
         baseline = Baseline(eager_ms=middle, source="the median of the times measured beside the kernels")
     return Results(
         view,

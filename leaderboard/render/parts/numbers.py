@@ -73,6 +73,16 @@ def amount(value: float, unit: str) -> str:
     return f"{_digits(value)}{NARROW}{unit}"
 
 
+def significant(value: float, digits: int) -> str:
+    """Write a figure with so many significant digits and no exponent, as scripts do: `0.5`, `2160`."""
+    return f"{Decimal(f'{value:.{digits}g}'):f}"
+
+
+def dollars(value: float) -> str:
+    """Write an amount of money: `$0.5`, `$12350`."""
+    return f"${significant(value, 4)}"
+
+
 def date(stamp: str) -> str:
     """Cut an ISO 8601 time to its day."""
     return stamp[:10] or NONE

@@ -112,8 +112,9 @@ def roofline_plot(
         Dot(
             x=frame.x(roof.intensity),
             y=frame.y(rate),
-            label=f"{_named(line, names)}: {rate:.3g} TFLOP/s, "
-            f"{roof.gb_s(line.runtime_ms or 1):.4g} GB/s, {numbers.percent(line.light_share)} of light speed",
+            label=f"{_named(line, names)}: {numbers.significant(rate, 3)} TFLOP/s, "
+            f"{numbers.significant(roof.gb_s(line.runtime_ms or 1), 4)} GB/s, "
+            f"{numbers.percent(line.light_share)} of light speed",
             problem=line.problem,
             entry=line.entry,
             is_beyond=roof.skips_arithmetic(line.runtime_ms or 1),

@@ -917,6 +917,14 @@ def test_no_figure_of_the_data_is_rounded_onto_a_threshold(value: float | None, 
     assert kept == numbers.rounded(value)
 
 
+@pytest.mark.parametrize(
+    ("value", "words"), [(0.0, "$0"), (0.00004, "$0.00004"), (12.5, "$12.5"), (25_000.0, "$25000")]
+)
+def test_money_and_rates_are_written_without_exponents(value: float, words: str) -> None:
+    assert words == numbers.dollars(value)
+    assert "2160" == numbers.significant(2163.2, 3)
+
+
 @pytest.mark.parametrize(("value", "words"), [(2.658, "2.66\u202fms"), (0.0831, "83.1\u202fµs"), (None, "–")])
 def test_times_carry_their_unit(value: float | None, words: str) -> None:
     assert words == numbers.milliseconds(value)
