@@ -143,7 +143,10 @@ def _standing(standing: Standing) -> Line:
         "unranked_because": standing.unranked_because,
         "deployed_ci95": list(standing.deployed_ci95),
         "overall": {**_figures(standing.overall), **_against(standing.against)},
-        "levels": {str(level): _figures(scores) for level, scores in standing.levels.items()},
+        "levels": {
+            str(level): {**_figures(scores), **_against(_of_level(standing, level))}
+            for level, scores in standing.levels.items()
+        },
         "failures": dict(standing.failures),
         "metadata": dict(standing.metadata),
         "finished_at": standing.result.finished_at,

@@ -375,11 +375,24 @@ def test_the_table_shows_rank_interval_and_marks_uncertain_shares(repository):
 
 
 def test_csv_and_json_hold_the_same_full_figures(repository):
+    close = repository / "submissions/close.json"
+    body = json.loads(close.read_text())
+    body["metadata"]["baseline"] = True
+    close.write_text(json.dumps(body))
     lines = list(csv.DictReader(io.StringIO(show(repository, "--format", "csv").output)))
     boards = json.loads(show(repository, "--format", "json").output)["boards"]
     overall = next(line for line in lines if line["entry"] == "fast" and line["level"] == "all")
     figure = boards[0]["standings"][0]["overall"]["deployed_speedup"]
     assert float(overall["deployed_speedup"]) == figure
+    known = {standing["entry"]: standing for standing in boards[0]["standings"]}
+    for line in lines:
+        standing = known[line["entry"]]
+        said = standing["overall"] if line["level"] == "all" else standing["levels"][line["level"]]
+        told = {name: value for name, value in line.items() if name in said and value != ""}
+        assert {name: value for name, value in said.items() if value is not None} == {
+            name: pytest.approx(float(value)) for name, value in told.items()
+        }
+        assert "deployed_speedup_vs_best" in told
     left_out = [key for key in read_certificates()["fp32"] if key.startswith("1_")]
     share = (100 - len(left_out)) / (250 - len(read_certificates()["fp32"]))
     assert figure == pytest.approx(math.exp(share * math.log(1.6)))
