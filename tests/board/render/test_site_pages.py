@@ -32,11 +32,14 @@ from leaderboard.cli import app
 from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.render import OccupiedError, SiteConfig, SiteData, build_site
+from leaderboard.render.output import SiteFolder
 from leaderboard.render.pages import pictures
+from leaderboard.render.pages.problems import results
 from leaderboard.render.parts import numbers, plots
 from leaderboard.render.places import checked, versus_page, versus_picture
 from leaderboard.render.reading.readings import EntryReader
 from leaderboard.render.reading.sources import Places, read_site
+from leaderboard.render.site import Site
 from leaderboard.show.tables import as_json
 from leaderboard.stages.boards import load_boards, read_certificates
 from leaderboard.stages.record import record_spending
@@ -898,6 +901,17 @@ def test_the_time_that_an_entry_took_is_that_of_both_evaluations() -> None:
     said = reading.scored.standing.result.gpu_seconds
     assert said == pytest.approx(sum(row["gpu_seconds"] for row in rows) + second)
     assert second > 1
+
+
+def test_without_a_baseline_the_time_of_pytorch_is_the_middle_of_those_beside_the_kernels(
+    tmp_path: Path,
+) -> None:
+    data = sitehouse.read(sitehouse.repository())
+    site = Site(data, SiteFolder(tmp_path))
+    view = site.boards[0]
+    line = next(line for line in view.by_problem["1_1"] if line.reference_ms)
+    view.by_problem["1_1"][:] = [line._replace(reference_ms=1.0), line._replace(reference_ms=2.0)]
+    assert 1.5 == results(site, view, "1_1").baseline.eager_ms
 
 
 @pytest.mark.parametrize(
