@@ -62,7 +62,7 @@ def unlabel() -> None:
     """Take the label that started this off again (evaluate.yml)."""
     from leaderboard.github.gate import run_unlabel
 
-    _run(run_unlabel)
+    _run(lambda host, runner, _: run_unlabel(host, runner))
 
 
 @ci.command()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from leaderboard.files.store import StoreError, write_atomically
+from leaderboard.files.typed import read_toml, typed
 
 PATH = Path(".github/banned.toml")
 _HEAD = "# Whose entries are not evaluated, and why. kbl board ban and kbl board unban write this file.\n"
@@ -29,13 +29,15 @@ def read_bans(path: Path = PATH) -> tuple[Ban, ...]:
     if not path.is_file():
         return ()
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
-        bans = tuple(Ban(**item) for item in values.pop("banned", []))
-    except (TypeError, ValueError, AttributeError) as error:
+        values = read_toml(path)
+        listed = values.pop("banned", [])
+        if values or not isinstance(listed, list):
+            raise ValueError(
+                f"must hold [[banned]] tables alone, got {', '.join(values) or 'another banned'}"
+            )
+        return tuple(typed(Ban, item, f"ban {number}") for number, item in enumerate(listed, 1))
+    except ValueError as error:
         raise StoreError(f"{path}: not a list of bans: {error}") from error
-    if values or not all(type(ban.id) is int for ban in bans):
-        raise StoreError(f"{path}: holds [[banned]] tables alone, each with a number as id")
-    return bans
 
 
 def write_bans(bans: Iterable[Ban], path: Path = PATH) -> None:

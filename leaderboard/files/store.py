@@ -12,13 +12,14 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kernel_evaluator.records.rows import Environment, ResultFile
 
+from leaderboard.files.typed import typed, without_mark
 from leaderboard.texts.inert import encodable
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ def read_strictly(path: Path, max_bytes: int = MAX_RESULT_BYTES) -> Any:
     if size > max_bytes:
         raise StoreError(f"{path}: must be at most {max_bytes:,} bytes, got {size:,}")
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = without_mark(path.read_bytes().decode("utf-8"))
         return json.loads(
             text,
             object_pairs_hook=_unique,
@@ -50,19 +51,19 @@ def read_strictly(path: Path, max_bytes: int = MAX_RESULT_BYTES) -> Any:
         raise StoreError(f"{path}: not strict JSON: {error}") from error
 
 
-def read_list(path: Path, what: str, make: Callable[..., T]) -> tuple[T, ...]:
+def read_list(path: Path, what: str, kind: type[T]) -> tuple[T, ...]:
     """Read a list of objects, each made of its fields; nothing where there is no file.
 
-    Raises StoreError where it is not `what`, as in "a queue".
+    Raises StoreError where it is not `what`, as in "a queue"; it names the item by its number, from 1.
     """
     if not path.is_file():
         return ()
+    found = read_strictly(path)
     try:
-        found = read_strictly(path)
         if not isinstance(found, list):
-            raise TypeError(f"it must hold a list, got {type(found).__name__}")
-        return tuple(make(**item) for item in found)
-    except (TypeError, ValueError) as error:
+            raise ValueError(f"it must hold a list, got {type(found).__name__}")
+        return tuple(typed(kind, item, f"item {number}") for number, item in enumerate(found, 1))
+    except ValueError as error:
         raise StoreError(f"{path}: not {what}: {error}") from error
 
 

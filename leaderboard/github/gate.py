@@ -17,7 +17,7 @@ from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER, WRITERS
 from leaderboard.github.event import Runner, StartRequest, start_request
 from leaderboard.github.gitrepo import GitError
-from leaderboard.github.host import Host, HostError, Pull
+from leaderboard.github.host import Host, HostError, Pull, is_command
 from leaderboard.github.inspect import Inspection, inspect_pull
 from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.results import DATA, SUBMISSIONS, bring_results
@@ -50,10 +50,10 @@ def run_gate(host: Host, runner: Runner, settings: RepositorySettings, now: date
         raise
 
 
-def run_unlabel(host: Host, runner: Runner, settings: RepositorySettings) -> None:
+def run_unlabel(host: Host, runner: Runner) -> None:
     """Take the one-shot label off, whatever came of it."""
     request = start_request(runner)
-    if request.label in {board.label for board in settings.boards}:
+    if request.label is not None and is_command(request.label):  # of no board too: such a label did nothing
         host.remove_label(request.pull, request.label)
         log(f"label {request.label} taken off pull request {request.pull}")
 

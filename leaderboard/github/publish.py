@@ -35,6 +35,7 @@ from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.results import DATA, SUBMISSIONS, results_branch
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import BoardSettings, RepositorySettings
+from leaderboard.show.comment import Report
 from leaderboard.stages.agreement import difference
 from leaderboard.stages.boards import read_submissions
 from leaderboard.stages.evaluate import load_problems
@@ -148,14 +149,8 @@ def _publish(desk: _Desk) -> None:
     else:
         inspection = inspect_merged(host, desk.settings.base_ref, asked.head_sha, asked.entry)
     try:
-        submission = _submission(inspection)
-        _check_current(host, inspection)
-        case = _case(asked.folder, submission, desk.board)
-        published = _commit(case, desk)
-    except UnusableError as error:
-        _commit_spending(desk)
-        desk.voice.report(asked.pull, failed_report(inspection, str(error), desk.runner))
-    except GitError as error:
+        report = _outcome(inspection, desk)
+    except (GitError, store.StoreError) as error:
         branch, said = code_span(desk.settings.results_ref), code_span(str(error), 600)
         remark = (
             f"The result could not be pushed to {branch}: {said}. Once that is mended, re-running "
@@ -163,16 +158,27 @@ def _publish(desk: _Desk) -> None:
         )
         desk.voice.report(asked.pull, failed_report(inspection, remark, desk.runner))
         raise
-    else:
-        report = result_report(
-            inspection,
-            submission,
-            published,
-            board=desk.board.name,
-            spending=desk.spending,
-            runner=desk.runner,
-        )
-        desk.voice.report(asked.pull, report)
+    desk.voice.report(asked.pull, report)
+
+
+def _outcome(inspection: Inspection, desk: _Desk) -> Report:
+    """Record what there is, the spending at least, and give what is to be said of it."""
+    try:
+        submission = _submission(inspection)
+        _check_current(desk.voice.host, inspection)
+        case = _case(desk.asked.folder, submission, desk.board)
+        published = _commit(case, desk)
+    except UnusableError as error:
+        _commit_spending(desk)
+        return failed_report(inspection, str(error), desk.runner)
+    return result_report(
+        inspection,
+        submission,
+        published,
+        board=desk.board.name,
+        spending=desk.spending,
+        runner=desk.runner,
+    )
 
 
 def _spending(asked: Publication, board: BoardSettings, runner: Runner, now: datetime) -> Spending | None:
@@ -323,7 +329,12 @@ def _published(
 
 
 def _without_strikes(data: Path, submission: Submission) -> Submission:
-    return without_struck_kernels(DATA, without_struck_kernels(data, submission))
+    for folder in (data, DATA):
+        try:
+            submission = without_struck_kernels(folder, submission)
+        except store.StoreError as error:
+            log(f"strikes are left out of the standings: {error}")
+    return submission
 
 
 def _check_rows(case: Case, before: ResultFile | None, board: BoardSettings) -> None:

@@ -12,8 +12,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args, get_type_hints
 
 from leaderboard.files.store import read_list, write_list
 
@@ -63,6 +61,16 @@ class Item:
     due: str = ""
     max_usd: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name in ("asked_at", "due") if self.is_running else ("asked_at",):
+            text = getattr(self, name)
+            try:
+                aware = datetime.fromisoformat(text).tzinfo is not None
+            except ValueError:
+                aware = False
+            if not aware:
+                raise ValueError(f"{name} must be a moment such as 2026-11-24T12:00:00+00:00, got {text!r}")
+
     @property
     def ticket(self) -> Ticket:
         """What names it among the others."""
@@ -95,7 +103,7 @@ Queue = tuple[Item, ...]
 
 def read(folder: Path) -> Queue:
     """Read the queue from a checkout of its branch; empty where there is none. Raises StoreError."""
-    return read_list(folder / FILE, "a queue", _checked)
+    return read_list(folder / FILE, "a queue", Item)
 
 
 def write(folder: Path, queue: Queue) -> None:
@@ -194,26 +202,6 @@ def stamp(moment: datetime) -> str:
 
 def _expected_end(item: Item) -> datetime:
     return datetime.fromisoformat(item.due) - timedelta(seconds=item.seconds + 3600 - PUBLISHING_S)
-
-
-def _checked(**fields: Any) -> Item:
-    """Give an item whose values are what their fields say; raise ValueError that names the first other."""
-    item = Item(**fields)
-    for name, wanted in get_type_hints(Item).items():
-        value, kinds = getattr(item, name), get_args(wanted) or (wanted,)
-        fitting = (*kinds, int) if float in kinds else kinds
-        if isinstance(value, bool) or not isinstance(value, fitting):
-            words = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)
-            raise ValueError(f"{name} must be {words}, got {value!r}")
-    moments = {"asked_at": item.asked_at} | ({"due": item.due} if item.is_running else {})
-    for name, text in moments.items():
-        try:
-            aware = datetime.fromisoformat(text).tzinfo is not None
-        except ValueError:
-            aware = False
-        if not aware:
-            raise ValueError(f"{name} must be a moment such as 2026-11-24T12:00:00+00:00, got {text!r}")
-    return item
 
 
 def _same(one: Item, other: Item) -> bool:

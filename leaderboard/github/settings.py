@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TypeVar
 
 from kernel_evaluator.engines.epoch import unserved
 from kernel_evaluator.records.rows import BOARD_PRECISIONS, Sizes, board_name
 
+from leaderboard.files.typed import read_toml, typed
+from leaderboard.stages.evaluate import ENGINES
 from leaderboard.stages.money import Caps
+from leaderboard.texts.faults import words_for
 
 DEFAULT_PATH = Path(".github/evaluation.toml")
+DEVICES = ("cuda", "cpu")
+_BRANCH = re.compile(r"(?!refs/)[A-Za-z0-9_][A-Za-z0-9._/-]*")
+T = TypeVar("T")
 
 
 class SettingsError(ValueError):
@@ -84,49 +89,55 @@ class RepositorySettings:
 
 
 def read_settings(path: Path = DEFAULT_PATH) -> RepositorySettings:
-    """Read the settings; raise SettingsError that names the file and what is wrong."""
+    """Read the settings; raise SettingsError that names the file, the table, and what is wrong."""
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
+        values = read_toml(path)
+        boards = values.pop("boards", {})
+        if not isinstance(boards, dict):
+            raise ValueError(f"boards must be tables, [boards.<name>], got {boards!r:.80}")
         parts = {
-            "host": Patience(**_checked(Patience, values.pop("host", {}))),
-            "money": Caps(**_checked(Caps, values.pop("money", {}))),
-            "boards": tuple(_board(name, board) for name, board in values.pop("boards", {}).items()),
+            "host": _table(Patience, values.pop("host", {}), "host"),
+            "money": _table(Caps, values.pop("money", {}), "money"),
+            "boards": tuple(_board(name, board) for name, board in boards.items()),
         }
-        settings = RepositorySettings(**_checked(RepositorySettings, {**values, **parts}))
+        settings = typed(RepositorySettings, {**values, **parts})
+        _check_branches(settings)
     except (OSError, ValueError) as error:
-        raise SettingsError(f"{path}: {error}") from error
+        raise SettingsError(words_for(error, path)) from error
     labels = [board.label for board in settings.boards]
     if not labels or len(set(labels)) != len(labels):
         raise SettingsError(f"{path}: there must be boards, each with a label of its own, got {labels}")
     return settings
 
 
-def _board(name: str, values: Mapping[str, Any]) -> BoardSettings:
-    board = BoardSettings(**_checked(BoardSettings, values))
-    if board.sizes not in ("full", "reduced"):
-        raise ValueError(f"sizes must be full or reduced, got {board.sizes!r}")
-    if board.precision not in BOARD_PRECISIONS:
-        raise ValueError(f"precision must be {' or '.join(BOARD_PRECISIONS)}, got {board.precision!r}")
+def _table(kind: type[T], values: object, where: str) -> T:
+    """Make it of a table, in which no number is below 0."""
+    made = typed(kind, values, where)
+    for name, value in vars(made).items():
+        if isinstance(value, int | float) and value < 0:
+            raise ValueError(f"{where}: {name} must be 0 or more, got {value}")
+    return made
+
+
+def _board(name: str, values: object) -> BoardSettings:
+    where = f"boards.{name}"
+    board = _table(BoardSettings, values, where)
+    for fact, known in (("engine", ENGINES), ("device", DEVICES), ("precision", BOARD_PRECISIONS)):
+        if getattr(board, fact) not in known:
+            raise ValueError(f"{where}: {fact} must be {' or '.join(known)}, got {getattr(board, fact)!r}")
     if board.name != name:
-        raise ValueError(f"boards.{name} must be called {board.name}, after its gpu, precision and sizes")
+        raise ValueError(f"{where} must be called {board.name}, after its gpu, precision and sizes")
     if board.label not in ("evaluate", f"evaluate: {name}"):
-        raise ValueError(
-            f"boards.{name}: the label must be evaluate or evaluate: {name}, got {board.label!r}"
-        )
+        raise ValueError(f"{where}: the label must be evaluate or evaluate: {name}, got {board.label!r}")
     if board.at_once < 1:
-        raise ValueError(f"boards.{name}: at_once must be 1 or more, got {board.at_once}")
+        raise ValueError(f"{where}: at_once must be 1 or more, got {board.at_once}")
     return board
 
 
-def _checked(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    names = {item.name for item in fields(kind)}
-    needed = {item.name for item in fields(kind) if item.default is MISSING}
-    if not needed <= set(values) <= names:
-        missing, unknown = sorted(needed - set(values)), sorted(set(values) - names)
-        raise ValueError(f"missing settings {missing}, unknown settings {unknown}")
-    hints = get_type_hints(kind)
-    for name, value in values.items():
-        wanted = hints[name]
-        if isinstance(wanted, type) and not isinstance(value, (int, float) if wanted is float else wanted):
-            raise ValueError(f"{name} must be {wanted.__name__}, got {value!r}")
-    return dict(values)
+def _check_branches(settings: RepositorySettings) -> None:
+    for name in ("base_ref", "results_ref", "queue_ref"):
+        ref = getattr(settings, name)
+        if not _BRANCH.fullmatch(ref):
+            raise ValueError(f"{name} must be a branch's name, without refs/ before it, got {ref!r}")
+    if settings.queue_ref in (settings.base_ref, settings.results_ref):
+        raise ValueError(f"queue_ref must be a branch of its own, got {settings.queue_ref!r} for another too")

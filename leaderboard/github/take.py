@@ -75,6 +75,7 @@ def run_take(
         there = _look_after(desk, there, item)
     bring_results(settings, runner)
     troubles: list[HostError] = []
+    there = _without_strays(desk, there, troubles)
     for board in settings.boards:
         if _start_one(desk, there, board, out, troubles):
             run_next(host, runner, settings)
@@ -105,6 +106,19 @@ def _look_after(desk: _Desk, there: Queue, item: Item) -> Queue:
     except HostError as error:
         _warn(item, error)
         return desk.put(queue.waiting(item), item, "put back")
+
+
+def _without_strays(desk: _Desk, there: Queue, troubles: list[HostError]) -> Queue:
+    """Tell and drop those that wait for a board that the settings no longer have: no run would take them."""
+    known = {board.name for board in desk.settings.boards}
+    for item in there:
+        if item.board not in known and not item.is_running:
+            try:
+                there = desk.drop(item, f"There is no board {code_span(item.board)} any more.")
+            except HostError as error:
+                _warn(item, error)
+                troubles.append(error)
+    return there
 
 
 def _start_one(desk: _Desk, there: Queue, board: BoardSettings, out: Path, troubles: list[HostError]) -> bool:

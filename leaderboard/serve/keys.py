@@ -16,12 +16,12 @@ import hmac
 import re
 import threading
 import time
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from leaderboard.files.typed import read_toml
 from leaderboard.texts.faults import words_for
 
 DEFAULT = "default"
@@ -113,7 +113,7 @@ def keyring_of(api_key: str, path: Path | None, *, own_problems: bool) -> Keyrin
 def read_keys(path: Path) -> dict[str, Key]:
     """Read a keys file; raise KeysFileError for one that cannot be used."""
     try:
-        tables = tomllib.loads(path.read_text("utf-8"))
+        tables = read_toml(path)
     except (OSError, ValueError) as error:
         raise KeysFileError(words_for(error, path)) from error
     if not tables:

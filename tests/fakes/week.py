@@ -108,7 +108,7 @@ class Week:
         )
         self.say(f"{sender} labels #{pull.number}")
         queued = self._job(runner, lambda api, settings: run_gate(api, runner, settings, self.now))
-        self._job(runner, lambda api, settings: run_unlabel(api, runner, settings))
+        self._job(runner, lambda api, _: run_unlabel(api, runner))
         self._say_comment(pull)
         if queued:
             self.take(number, runner)

@@ -3,7 +3,7 @@
 import json
 import resource
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -13,7 +13,10 @@ import pytest
 from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files.banned import Ban, read_bans
+from leaderboard.files.ledger import read_all
 from leaderboard.files.merged import merged_results
+from leaderboard.files.notices import read_notices
+from leaderboard.files.reviews import read_reviews
 from leaderboard.files.store import (
     StoreError,
     dump_result,
@@ -144,15 +147,59 @@ def test_an_entry_of_another_precision_is_never_due(tmp_path: Path) -> None:
     assert ["founders-triton-bf16"] == [one.submission.entry for one in found]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[[banned]]\nid = 1\n", "id = 1\n", '[[banned]]\nid = "1"\nlogin = ""\nsince = ""\nreason = ""\n', "["],
-)
-def test_a_mistake_in_the_list_of_bans_lets_nobody_in(tmp_path: Path, text: str) -> None:
-    (tmp_path / "banned.toml").write_text(text)
+BAN = '[[banned]]\nid = 1\nlogin = "a"\nsince = "2026-11-01"\nreason = "why"\n'
 
-    with pytest.raises(StoreError):
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("reason =", "reasn =", r"ban 1: missing \['reason'\], unknown \['reasn'\]"),
+        ("[[banned]]", "", "must hold .*banned.* tables alone, got id"),
+        ("[[banned]]", "[banned]", "tables alone"),
+        ("id = 1", 'id = "1"', "ban 1: id must be a whole number, got '1'"),
+        ('"2026-11-01"', "2026-11-01", "ban 1: since must be text in quotes, got datetime.date"),
+        ("[[banned]]", "\ufeff[[banned]]", "byte-order mark"),
+        (BAN, "[", "Invalid"),
+    ],
+)
+def test_a_mistake_in_the_list_of_bans_lets_nobody_in(
+    tmp_path: Path, before: str, after: str, words: str
+) -> None:
+    (tmp_path / "banned.toml").write_text(BAN.replace(before, after))
+
+    with pytest.raises(StoreError, match=rf"banned\.toml: not a list of bans: .*{words}"):
         read_bans(tmp_path / "banned.toml")
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "item", "words"),
+    [
+        (read_strikes, "struck.json", {"why": 3}, "item 2: why must be text in quotes, got 3"),
+        (read_notices, "notices.json", {"date": None}, "item 2: date must be text in quotes, got None"),
+        (read_reviews, "reviews/2026-11.json", {"differs": []}, "item 2: differs must be"),
+        (read_all, "spending/2026-11.json", {"usd": "3"}, "item 2: usd must be a finite number, got '3'"),
+        (read_all, "spending/2026-11.json", {"day": "1 May"}, "item 2: day must be YYYY-MM-DD"),
+    ],
+)
+def test_a_mistake_in_a_list_is_named_with_the_item_and_the_field(
+    tmp_path: Path, read: Callable[[Path], object], name: str, item: dict[str, object], words: str
+) -> None:
+    of_each = {
+        "struck": {"entry": "a", "key": "k", "kernel_sha256": "0", "day": "2026-11-01", "why": "w"},
+        "notices": {"date": "2026-11-01", "entry": "a", "what": "w", "why": "w"},
+        "reviews": {"day": "2026-11-01", "run": 1, "verb": "again", "board": "b", "entry": "a"}
+        | {"revision": 1, "kernels": 1, "differs": {}},
+        "spending": {"day": "2026-11-01", "run": 1, "entry": "a", "board": "b", "usd": 3},
+    }
+    fine = of_each[Path(name).parts[0].removesuffix(".json")]
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps([fine]))
+    read(tmp_path)
+    path.write_text(json.dumps([fine, fine | item]))
+
+    with pytest.raises(StoreError, match=f"{path.name}: not a list of .*{words}"):
+        read(tmp_path)
 
 
 def test_a_struck_kernel_is_missing_for_every_reader_and_another_version_of_it_is_not(tmp_path: Path) -> None:
