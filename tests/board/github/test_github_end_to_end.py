@@ -387,6 +387,30 @@ def test_a_result_that_could_not_be_pushed_is_published_by_that_job_alone(projec
     assert [] == in_queue(project)
 
 
+def test_a_broken_record_is_told_and_the_result_published_once_it_is_mended(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pull = project.open_pull({PATH: GOOD})
+    project.runner.extra = {"STEADY_IS_PAID": "1"}
+    run_job, ledger = project.runner._run_job, "data/spending/2026-10.json"
+
+    def breaking_the_ledger(run, definition, job, context, head):
+        if job.id == "publish":
+            project.commit_to_main({ledger: b'[{"day": "2026-10-01"}]'})
+        run_job(run, definition, job, context, head)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(project.runner, "_run_job", breaking_the_ledger)
+        run = project.label(pull)
+
+    assert "failure" == run.results["publish"]
+    assert f"{ledger}: not a list of what was spent: item 1: missing" in project.comment(pull)
+    project.commit_to_main({ledger: b"[]"})
+    project.runner.rerun(run, "publish")
+    assert "Evaluated" in project.comment(pull)
+    assert 3 == len(project.result("alice-first")["rows"])
+
+
 def test_a_run_that_is_run_again_takes_nobody_elses_place(project: Project) -> None:
     lock(project, 7, times=2)
     project.label(project.open_pull({PATH: GOOD}))
@@ -409,7 +433,8 @@ def test_a_broken_entry_of_another_keeps_no_result_from_its_place(project: Proje
     first = project.open_pull({PATH: GOOD})
     project.label(first)
     project.merge(first)
-    project.commit_to_main({PATH: GOOD.replace(b"level_1_problem_19", b"level_9_problem_19")})
+    broken = {PATH: GOOD.replace(b"level_1_problem_19", b"level_9_problem_19"), "data/struck.json": b"[3]"}
+    project.commit_to_main(broken)
     pull = project.open_pull({"submissions/bob-second.json": GOOD}, author="bob", number=8)
     run = project.label(pull)
 
@@ -417,6 +442,7 @@ def test_a_broken_entry_of_another_keeps_no_result_from_its_place(project: Proje
     assert 3 == len(project.result("bob-second")["rows"])
     assert "Evaluated" in project.comment(pull)
     assert "left out of the standings" in run.jobs["publish"].log
+    assert "strikes are left out" in run.jobs["publish"].log
 
 
 def test_an_entry_may_be_called_job(project: Project) -> None:
@@ -668,6 +694,22 @@ at_once = 1
     assert "evaluate: B200" not in pull.labels
     assert "no price of B200" in button(project, "due", board="B200").jobs["board"].log
     assert "success" == project.label(pull).results["publish"], "other boards go on"
+
+    project.label(pull, name="evaluate: B300")
+    assert "There is no such board" in project.comment(pull)
+    assert "evaluate: B300" not in pull.labels
+
+
+def test_who_waits_for_a_board_that_is_gone_from_the_settings_is_told(project: Project) -> None:
+    lock(project, 7, times=2)
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    text = project.host.git("show", f"queue:{queue.FILE}").replace("CPU-reduced", "CPU-gone")
+    project._commit({queue.FILE: text.encode()}, "queue", "queue", {})
+    hourly(project)
+
+    assert "There is no board `CPU-gone` any more." in project.comment(pull)
+    assert [] == in_queue(project)
 
 
 def test_an_appeal_judges_a_merged_entry_again_without_a_pull_request(project: Project) -> None:
