@@ -15,6 +15,7 @@ from leaderboard.github.settings import read_settings
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".github/workflows"
 NAMES = sorted(path.name for path in FOLDER.glob("*.yml"))
+BASE = read_settings(ROOT / ".github/evaluation.toml").base_ref
 WORKFLOWS = {name: yaml.load((FOLDER / name).read_text("utf-8"), yaml.BaseLoader) for name in NAMES}
 JOBS = [(name, job_id) for name in NAMES for job_id in WORKFLOWS[name]["jobs"]]
 STEPS = [
@@ -79,6 +80,13 @@ def test_the_workflows_are_the_ones_that_this_policy_knows() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_workflow_starts_by_its_events_alone(name: str) -> None:
     assert EVENTS[name] == set(WORKFLOWS[name]["on"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_workflow_names_the_branch_of_the_settings(name: str) -> None:
+    events = [event for event in WORKFLOWS[name]["on"].values() if isinstance(event, dict)]
+
+    assert [] == [event for event in events if event.get("branches", [BASE]) != [BASE]]
 
 
 def test_the_privileged_event_is_for_labels_alone() -> None:
@@ -193,7 +201,7 @@ def test_a_checkout_keeps_no_token_and_takes_no_pull_request(name: str, job_id: 
     if found.get("uses", "").startswith("actions/checkout@"):
         options = found.get("with", {})
         assert "false" == options["persist-credentials"]
-        assert options.get("ref", "main") == "main"
+        assert options.get("ref", BASE) == BASE
         assert set(options) <= {"persist-credentials", "ref"}
 
 

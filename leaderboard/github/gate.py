@@ -63,7 +63,8 @@ def _judge(voice: Voice, request: StartRequest, settings: RepositorySettings, no
     pull = voice.host.pull(request.pull)
     _check_senders(voice.host, request)
     _check_pull(request, pull, settings)
-    _check_author(pull)
+    if banned := banned_because(pull.author_id):
+        raise RefusedError(banned)
     inspection = inspect_pull(voice.host, pull, request.head_sha)
     _check_kind(inspection)
     _check_still_merged(voice.host, inspection)
@@ -117,14 +118,16 @@ def _check_pull(request: StartRequest, pull: Pull, settings: RepositorySettings)
         )
 
 
-def _check_author(pull: Pull) -> None:
+def banned_because(account: int) -> str:
+    """Say why entries of an account are not evaluated, in our own Markdown; empty where they are."""
     for ban in read_bans():
-        if ban.id == pull.author_id:
-            raise RefusedError(
-                f"Entries of {code_span(pull.author_login)} are not evaluated since {code_span(ban.since)}: "
+        if ban.id == account:
+            return (
+                f"Entries of {code_span(ban.login)} are not evaluated since {code_span(ban.since)}: "
                 f"{code_span(ban.reason, 500)}. Whoever thinks this is wrong opens an issue with the form "
                 "*wrong result*; a maintainer other than the one who decided looks at it."
             )
+    return ""
 
 
 def _check_still_merged(host: Host, inspection: Inspection) -> None:

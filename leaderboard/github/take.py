@@ -14,6 +14,7 @@ from leaderboard.files.ledger import read_all
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
 from leaderboard.github.event import Runner, write_outputs
+from leaderboard.github.gate import banned_because
 from leaderboard.github.host import Host, HostError, RefusalError
 from leaderboard.github.job import EvaluationJob, write_job
 from leaderboard.github.queue import Item, Queue
@@ -128,7 +129,8 @@ def _start_one(desk: _Desk, there: Queue, board: BoardSettings, out: Path, troub
         may = _allowance(desk, there, item)
         begun = queue.begun(item, run=desk.runner.run_id, max_usd=may, now=desk.now)
         try:
-            why = board.closed_because or _moved(desk, item) or _unaffordable(item, may, desk)
+            why = board.closed_because or banned_because(item.author)
+            why = why or _moved(desk, item) or _unaffordable(item, may, desk)
             if why:
                 there = desk.drop(item, why)
                 continue
@@ -174,8 +176,9 @@ def _unaffordable(item: Item, may: float, desk: _Desk) -> str:
     caps = desk.settings.money
     return (
         f"It is thought to cost ${item.usd:.2f}, and ${max(may, 0.0):.2f} are left within the caps: "
-        f"${caps.usd_per_entry_and_week:.0f} for an entry in seven days, ${caps.usd_per_month:.0f} for all "
-        "in a month. Label again when there is money."
+        f"${caps.usd_per_evaluation:.2f} for an evaluation, ${caps.usd_per_entry_and_week:.2f} for an entry "
+        f"in seven days, ${caps.usd_per_month:.2f} for all in a month. None starts with less than "
+        f"${LEAST_USD:.2f}. Label again when there is money."
     )
 
 

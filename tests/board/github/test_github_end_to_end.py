@@ -617,6 +617,17 @@ def test_judging_again_within_a_run_asks_no_cap_so_it_is_refused_and_costs_nothi
     assert (run.id, 2, "alice-first", 0.0, True) == second
 
 
+def test_a_cap_below_what_starts_an_evaluation_is_named(project: Project) -> None:
+    project.set_on_main("usd_per_evaluation = 60.0", "usd_per_evaluation = 0.5")
+    project.runner.extra = {"STEADY_IS_PAID": "1"}
+    pull = project.open_pull({PATH: GOOD})
+    run = project.label(pull)
+
+    assert "skipped" == run.results["evaluate"]
+    assert "$0.50 for an evaluation" in project.comment(pull)
+    assert "None starts with less than $1.00" in project.comment(pull)
+
+
 def test_a_host_that_is_down_fails_the_run_and_keeps_the_place(project: Project) -> None:
     lock(project, 7, times=2)
     project.label(project.open_pull({PATH: GOOD}))
@@ -661,6 +672,19 @@ def test_a_banned_authors_label_is_refused_kindly_until_the_ban_is_lifted(projec
 
     button(project, "unban", account="1001")
     assert "success" == project.label(pull).results["publish"]
+
+
+def test_who_is_banned_while_an_entry_waits_is_told_and_nothing_is_judged(project: Project) -> None:
+    lock(project, 7, times=2)
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
+    assert [("alice-first", 0)] == in_queue(project)
+    button(project, "ban", account="1001", login="alice", reason="copied kernels")
+    hourly(project)
+
+    assert "`copied kernels`" in project.comment(pull)
+    assert project.result("alice-first") is None
+    assert [] == in_queue(project)
 
 
 def test_a_label_of_a_board_for_another_precision_is_refused_with_the_one_that_fits(project: Project) -> None:
