@@ -13,7 +13,7 @@ from typing import Any
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.reviews import Review, read_reviews
-from leaderboard.files.store import StoreError, read_strictly
+from leaderboard.files.store import StoreError, read_strictly, recorded_path
 from leaderboard.render import places
 
 FOLDER = "audits"
@@ -51,7 +51,7 @@ class Audit:
 
 def read_audits(data: Path) -> tuple[Audit, ...]:
     """Read `audits/<board>/<entry>/*.json` and the reviews, newest first; a broken one is a StoreError."""
-    audits = (_audit(path) for path in sorted((data / FOLDER).glob("*/*/*.json")))
+    audits = (_in_its_place(data, _audit(path), path) for path in sorted((data / FOLDER).glob("*/*/*.json")))
     reviews = (_review(review) for review in read_reviews(data))
     found = [audit for audit in (*audits, *reviews) if audit.kernels]
     return tuple(sorted(found, key=lambda audit: audit.finished_at, reverse=True))
@@ -85,6 +85,15 @@ def _audit(path: Path) -> Audit:
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise StoreError(f"{path}: not what kbl audit --out writes: {error!r}") from error
+
+
+def _in_its_place(data: Path, audit: Audit, path: Path) -> Audit:
+    if audit.kernels and not recorded_path(data, audit.board, audit.entry).is_file():
+        raise StoreError(
+            f"{path}: nothing is recorded of {audit.entry} on {audit.board}; "
+            f"an audit lies in {FOLDER}/<board>/<entry>/ of a recorded result"
+        )
+    return audit
 
 
 def _look(item: Mapping[str, Any]) -> Look:

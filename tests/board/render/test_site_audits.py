@@ -44,6 +44,15 @@ def test_a_broken_audit_is_named(tmp_path: Path, text: str) -> None:
         read_audits(tmp_path)
 
 
+def test_an_audit_in_the_folder_of_another_board_is_named(tmp_path: Path) -> None:
+    (known,) = (sitehouse.ROOT / "data/audits/H200/founders-cuda").glob("*.json")
+    path = tmp_path / "audits/H2O0/founders-cuda" / known.name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(known.read_bytes())
+    with pytest.raises(StoreError, match=rf"{known.name}: nothing is recorded of founders-cuda on H2O0"):
+        read_audits(tmp_path)
+
+
 def test_an_entrys_data_say_what_its_rows_stand_on() -> None:
     packed = (sitehouse.site() / "api/v1/entries/H200/torch-eager.json.gz").read_bytes()
     rows = json.loads(gzip.decompress(packed))["rows"]
