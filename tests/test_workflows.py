@@ -213,6 +213,10 @@ def test_a_secret_is_named_in_the_job_of_its_environment_alone(secret: str) -> N
     assert "modal" == job("evaluate.yml", "evaluate")["environment"]
 
 
+def test_the_folder_that_a_check_validates_stays_where_there_is_no_entry() -> None:
+    assert (ROOT / "submissions/README.md").is_file(), "git keeps no empty folder"
+
+
 def test_no_other_secret_is_named_anywhere() -> None:
     named = re.findall(r"secrets\.(\w+)|secrets:\s*inherit", "".join(map(everything, WORKFLOWS.values())))
     assert {"MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"} == set(named)

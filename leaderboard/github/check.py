@@ -7,9 +7,16 @@ from __future__ import annotations
 
 import sys
 
+from leaderboard.files.banned import read_bans
+from leaderboard.files.ledger import read_all
+from leaderboard.files.notices import read_notices
+from leaderboard.files.reviews import read_reviews
+from leaderboard.files.store import StoreError
+from leaderboard.files.struck import read_strikes
 from leaderboard.github.event import Runner, at, checked_head, commit_sha, pull_number
 from leaderboard.github.host import Host
 from leaderboard.github.inspect import Inspection, inspect_pull
+from leaderboard.github.results import DATA
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import RepositorySettings
 from leaderboard.show.comment import Report, stage_of
@@ -28,8 +35,11 @@ def run_check(host: Host, runner: Runner) -> bool:
     inspection = inspect_pull(host, host.pull(number), head_sha)
     for problem in inspection.problems:
         sys.stdout.write(annotation("error", problem, file=inspection.path) + "\n")
+    broken = _broken_lists() if inspection.change.kind == "code" else []  # an entry is not to blame for main
+    for problem in broken:
+        sys.stdout.write(annotation("error", problem) + "\n")
     log(_in_words(inspection))
-    return not inspection.problems
+    return not (inspection.problems or broken)
 
 
 def run_report(host: Host, runner: Runner, settings: RepositorySettings) -> None:
@@ -53,6 +63,17 @@ def run_report(host: Host, runner: Runner, settings: RepositorySettings) -> None
     validating = Report(state="validating", head_sha=checked.head_sha)
     report = _report(inspection, settings, earlier) if checked.finished else validating
     Voice(host=host, runner=runner).report(pull.number, report)
+
+
+def _broken_lists() -> list[str]:
+    """Name each list of the checkout that cannot be read: once merged, it would hold others up."""
+    broken: list[str] = []
+    for read in (read_strikes, read_notices, read_reviews, read_all, lambda _: read_bans()):
+        try:
+            read(DATA)
+        except StoreError as error:
+            broken.append(str(error))
+    return broken
 
 
 def _in_words(inspection: Inspection) -> str:

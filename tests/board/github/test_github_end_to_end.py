@@ -831,6 +831,15 @@ def test_buttons_are_for_people_with_write_access(project: Project, verb: str) -
     assert before == project.main
 
 
+def test_a_list_that_could_not_be_read_is_named_before_it_is_merged(project: Project) -> None:
+    files = {"data/struck.json": b"[3]", ".github/banned.toml": b"[[banned]]\nid = 1\n"}
+    checked, _ = project.check(project.open_pull(files, author="maria"))
+
+    assert {"validate": "failure"} == checked.results
+    assert "::error ::data/struck.json: not a list of strikes: item 1: must be a table" in checked.log
+    assert "::error ::.github/banned.toml: not a list of bans: ban 1: missing" in checked.log
+
+
 def test_other_work_gets_no_comment(project: Project) -> None:
     pull = project.open_pull({"leaderboard/stages/record.py": b"# better\n"}, author="bob")
     checked, _ = project.check(pull)
