@@ -29,14 +29,31 @@ def register(app: typer.Typer) -> None:
     app.add_typer(site, name="site")
 
 
+def web_address(value: str) -> str:
+    """Give an address back that links can be made of, or an empty one; the callback of options."""
+    from leaderboard.render.parts.numbers import safe_url
+
+    if value and not safe_url(value):
+        raise typer.BadParameter(f"must begin with https:// or http:// and name a host, got {value[:80]!r}")
+    return value
+
+
+BaseUrl = Annotated[
+    str, typer.Option(help="The site's address, for feed and pictures.", callback=web_address)
+]
+Repository = Annotated[
+    str, typer.Option(help="The repository's address, for links to it.", callback=web_address)
+]
+
+
 def build(
     data: Annotated[Path, typer.Option(help="Folder with results/ and history/.")] = Path("data"),
     submissions: Annotated[Path, typer.Option(help="Folder of merged submissions.")] = Path("submissions"),
     baselines: Annotated[Path, typer.Option(help="Folder of PyTorch's own timings.")] = Path("baselines"),
     problems: Problems = None,
     out: Annotated[Path, typer.Option(help="Where the site goes: a folder of its own.")] = Path("build/site"),
-    base_url: Annotated[str, typer.Option(help="The site's address, for feed and pictures.")] = "",
-    repository: Annotated[str, typer.Option(help="The repository's address, for links to it.")] = "",
+    base_url: BaseUrl = "",
+    repository: Repository = "",
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one a core.", min=0)] = 0,
 ) -> None:
     """Build the site; unchanged pages are not written again, stale ones are removed."""

@@ -135,9 +135,9 @@ def citation(site: Site, line: EntryLine) -> str:
 
 
 def code_link(site: Site, path: str) -> str:
-    """Link a file in the repository; empty where none is set."""
+    """Link a file in the repository, on whatever its default branch is called; empty where none is set."""
     repository = numbers.safe_url(site.data.config.repository)
-    return f"{repository.rstrip('/')}/blob/main/{path}" if repository else ""
+    return f"{repository.rstrip('/')}/blob/HEAD/{path}" if repository else ""
 
 
 def seen_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -111,6 +111,12 @@ def test_a_number_of_things_is_no_smaller_than_makes_sense(words: str) -> None:
     assert (2, True) == (done.exit_code, f"Invalid value for '{option}'" in done.output), done.output
 
 
+@pytest.mark.parametrize("option", ["--base-url", "--repository"])
+def test_an_address_of_the_site_is_one_that_links_can_be_made_of(option: str) -> None:
+    done = CliRunner().invoke(app, ["site", "build", option, "me.github.io/fork"], env={"COLUMNS": "200"})
+    assert (2, True) == (done.exit_code, "must begin with https:// or http://" in done.output), done.output
+
+
 INLINE = "from torch.utils.cpp_extension import load_inline\nload_inline('a', ['int f();'], {more})"
 
 
