@@ -774,6 +774,13 @@ def test_broken_notices_are_named(tmp_path: Path, notices: str, message: str) ->
     assert (bool(message), message in result.output) == (result.exit_code == 1, True)
 
 
+def test_links_into_the_repository_follow_its_default_branch() -> None:
+    pages = [sitehouse.site() / name for name in ("submit.html", "entries/H200/torch-eager.html")]
+    for page in pages:
+        found = re.findall(r"https://code\.example/board/blob/(\w+)/", page.read_text("utf-8"))
+        assert {"HEAD"} == set(found), page
+
+
 def test_what_evaluations_cost_is_told_by_month(tmp_path: Path) -> None:
     for month, usd in (("2026-10", 7.0), ("2026-11", 1.5), ("2026-11", 2.25)):
         item = Spending(day=f"{month}-03", run=int(usd * 4), entry="a", board="H100", usd=usd)
