@@ -60,6 +60,7 @@ class Item:
     run: int = 0
     due: str = ""
     max_usd: float = 0.0
+    attempt: int = 1
 
     def __post_init__(self) -> None:
         for name in ("asked_at", "due") if self.is_running else ("asked_at",):
@@ -133,15 +134,15 @@ def due_at_once(queue: Queue, ticket: Ticket) -> Queue:
     return tuple(replace(i, due="1970-01-01T00:00:00+00:00") if i.ticket == ticket else i for i in queue)
 
 
-def begun(item: Item, *, run: int, max_usd: float, now: datetime) -> Item:
+def begun(item: Item, *, run: int, max_usd: float, now: datetime, attempt: int = 1) -> Item:
     """Give an item as it stands once a run works it off, with what that may spend."""
     due = now + timedelta(seconds=2 * item.seconds + 3600)
-    return replace(item, run=run, max_usd=max_usd, due=stamp(due))
+    return replace(item, run=run, attempt=attempt, max_usd=max_usd, due=stamp(due))
 
 
 def waiting(item: Item) -> Item:
     """Give an item as it stands while no run has it."""
-    return replace(item, run=0, due="", max_usd=0.0)
+    return replace(item, run=0, attempt=1, due="", max_usd=0.0)
 
 
 def replaced(queue: Queue, old: Item, new: Item) -> Queue:

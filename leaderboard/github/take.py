@@ -10,19 +10,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leaderboard.files.ledger import read_all
+from kernel_evaluator.engines.epoch import price_of
+
+from leaderboard.files.ledger import Spending, read_all
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
 from leaderboard.github.event import Runner, write_outputs
 from leaderboard.github.gate import banned_because
+from leaderboard.github.gitrepo import GitError, commit_to_remote
 from leaderboard.github.host import Host, HostError, RefusalError
 from leaderboard.github.job import EvaluationJob, write_job
 from leaderboard.github.queue import Item, Queue
 from leaderboard.github.queue_branch import change_queue
-from leaderboard.github.results import DATA, bring_results
+from leaderboard.github.results import DATA, bring_results, results_branch
 from leaderboard.github.say import Voice, log, running_report, unfinished_report
 from leaderboard.github.settings import BoardSettings, RepositorySettings
 from leaderboard.stages.money import Reserved, allowance
+from leaderboard.stages.record import record_spending
 from leaderboard.texts.inert import annotation, code_span
 
 LEAST_USD = 1.0
@@ -95,11 +99,15 @@ def run_next(host: Host, runner: Runner, settings: RepositorySettings) -> None:
 
 
 def _look_after(desk: _Desk, there: Queue, item: Item) -> Queue:
-    """Tell the pull request of a run that ended without a word; one that cannot be told waits again."""
+    """Tell the pull request of a run that ended without a word; one that cannot be told waits again.
+
+    What it could spend counts from then on. Where that cannot be noted it stays, and goes on counting.
+    """
     try:
         if not desk.voice.host.is_over(item.run):
             return there
-    except HostError as error:
+        _count_as_spent(desk, item)
+    except (HostError, GitError) as error:
         _warn(item, error)
         return there
     try:
@@ -107,6 +115,29 @@ def _look_after(desk: _Desk, there: Queue, item: Item) -> Queue:
     except HostError as error:
         _warn(item, error)
         return desk.put(queue.waiting(item), item, "put back")
+
+
+def _count_as_spent(desk: _Desk, item: Item) -> None:
+    """Note all that an evaluation could spend, unless it said itself what it spent; raise GitError."""
+    boards = [board for board in desk.settings.boards if board.name == item.board]
+    if boards and price_of(boards[0].engine, boards[0].gpu) is None:
+        return
+    lost = Spending(
+        day=desk.now.date().isoformat(),
+        run=item.run,
+        attempt=item.attempt,
+        entry=item.entry,
+        board=item.board,
+        usd=item.max_usd,
+        metered=False,
+    )
+
+    def note(clone: Path) -> str:
+        if all(known.evaluation != lost.evaluation for known in read_all(clone / DATA)):
+            record_spending(clone / DATA, lost)
+        return f"record: what {item.entry} could spend in a run that was lost"
+
+    commit_to_remote(results_branch(desk.settings, desk.runner), note)
 
 
 def _without_strays(desk: _Desk, there: Queue, troubles: list[HostError]) -> Queue:
@@ -127,7 +158,9 @@ def _start_one(desk: _Desk, there: Queue, board: BoardSettings, out: Path, troub
     skipped: list[Item] = []
     while item := queue.next_up(tuple(one for one in there if one not in skipped), board.name, board.at_once):
         may = _allowance(desk, there, item)
-        begun = queue.begun(item, run=desk.runner.run_id, max_usd=may, now=desk.now)
+        begun = queue.begun(
+            item, run=desk.runner.run_id, max_usd=may, now=desk.now, attempt=desk.runner.attempt
+        )
         try:
             why = board.closed_because or banned_because(item.author)
             why = why or _moved(desk, item) or _unaffordable(item, may, desk)
@@ -146,7 +179,7 @@ def _start_one(desk: _Desk, there: Queue, board: BoardSettings, out: Path, troub
     return False
 
 
-def _warn(item: Item, error: HostError) -> None:
+def _warn(item: Item, error: HostError | GitError) -> None:
     what = f"{item.entry} for {item.board}, pull request {item.pull}"
     sys.stdout.write(annotation("warning", f"{what}: left for a later run: {error}") + "\n")
 

@@ -600,6 +600,26 @@ def spent_on_main(project: Project) -> list[tuple[int, int, str, float, bool]]:
     return [(one["run"], one["attempt"], one["entry"], one["usd"], one["metered"]) for one in lines]
 
 
+def test_what_a_run_could_spend_counts_where_it_ended_without_a_word(project: Project) -> None:
+    project.runner.extra = {"STEADY_IS_PAID": "1"}
+    pull = project.open_pull({PATH: GOOD})
+    hook = refuse_pushes_to_main(project)
+    run = project.label(pull)
+    let_all_be_overdue(project)
+    hourly(project)
+    assert [("alice-first", run.id)] == in_queue(project), "what it may have spent still counts"
+    assert "could not be pushed to `main`" in project.comment(pull)
+
+    hook.unlink()
+    hourly(project)
+    assert [] == in_queue(project)
+    assert [(run.id, 1, "alice-first", 60.0, False)] == spent_on_main(project)
+
+    project.runner.rerun(run, "publish")
+    assert 1 == len(spent_on_main(project)), "no money counts twice"
+    assert "Evaluated" in project.comment(pull)
+
+
 def test_judging_again_within_a_run_asks_no_cap_so_it_is_refused_and_costs_nothing(
     project: Project,
 ) -> None:
