@@ -6,6 +6,7 @@ The token travels in the environment of the git process alone: never on a comman
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import tempfile
 import time
@@ -19,7 +20,9 @@ from leaderboard.texts.inert import one_line
 
 BOT_NAME = "github-actions[bot]"
 BOT_MAIL = "41898282+github-actions[bot]@users.noreply.github.com"
-ATTEMPTS = 6
+ATTEMPTS = 40
+"""Pushes that are tried at most. Of sixty jobs that write one branch at once the last needs a dozen."""
+LONGEST_PAUSE_S = 20.0
 GIT_TIMEOUT_S = 300.0
 
 _SOMEBODY_WAS_FIRST = (
@@ -69,7 +72,7 @@ def commit_to_remote(
     for lost in range(ATTEMPTS - 1):
         with suppress(LostRaceError):
             return attempt()
-        sleep(0.2 * 2**lost)
+        sleep(random.uniform(0, min(0.4 * 2**lost, LONGEST_PAUSE_S)))  # else all come again at once
     return attempt()
 
 
