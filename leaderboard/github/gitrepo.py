@@ -15,32 +15,45 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from leaderboard.texts.inert import one_line
 
 BOT_NAME = "github-actions[bot]"
 BOT_MAIL = "41898282+github-actions[bot]@users.noreply.github.com"
 ATTEMPTS = 40
-"""Pushes that are tried at most. Of sixty jobs that write one branch at once the last needs a dozen."""
+"""Tries at most, for some minutes. Of sixty jobs that write one branch at once the last needs a dozen."""
 LONGEST_PAUSE_S = 20.0
 GIT_TIMEOUT_S = 300.0
+Done = TypeVar("Done")
 
-_SOMEBODY_WAS_FIRST = (
+_PASSES = (
     "fetch first",
     "non-fast-forward",
     "cannot lock ref",
     "failed to update ref",
     "incorrect old value",
+    "returned error: 429",
+    "returned error: 5",
+    "HTTP 5",
+    "Could not resolve host",
+    "Failed to connect",
+    "Connection reset",
+    "Connection timed out",
+    "early EOF",
+    "unexpected disconnect",
 )
-"""What git says where another push came in between. A branch's rules refuse in other words, every time."""
+"""What git says where another push came in between, or the host is away for a while. A branch's rules refuse
+in other words, every time.
+"""
 
 
 class GitError(Exception):
     """git failed; the message holds the end of what it said."""
 
 
-class LostRaceError(GitError):
-    """Somebody else pushed first."""
+class PassingError(GitError):
+    """Somebody else pushed first, or the host could not be reached: the next try may go well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +82,23 @@ def commit_to_remote(
         with tempfile.TemporaryDirectory(prefix="kbl-publish-") as name:
             return _commit_once(remote, change, Path(name) / "clone")
 
-    for lost in range(ATTEMPTS - 1):
-        with suppress(LostRaceError):
-            return attempt()
-        sleep(random.uniform(0, min(0.4 * 2**lost, LONGEST_PAUSE_S)))  # else all come again at once
-    return attempt()
+    return _patiently(attempt, sleep)
 
 
 def fetch_folders(remote: Remote, folders: Sequence[str], into: Path) -> list[str]:
     """Bring folders of the remote branch into a work tree, and name those that it has."""
+    return _patiently(lambda: _fetch_once(remote, folders, into), time.sleep)
+
+
+def _patiently(attempt: Callable[[], Done], sleep: Callable[[float], None]) -> Done:
+    for failed in range(ATTEMPTS - 1):
+        with suppress(PassingError):
+            return attempt()
+        sleep(random.uniform(0, min(0.4 * 2**failed, LONGEST_PAUSE_S)))  # else all come again at once
+    return attempt()
+
+
+def _fetch_once(remote: Remote, folders: Sequence[str], into: Path) -> list[str]:
     if not _branch_exists(remote):
         return []
     _git(remote, "-C", str(into), "fetch", "--depth=1", remote.url, f"refs/heads/{remote.ref}")
@@ -101,12 +122,7 @@ def _commit_once(remote: Remote, change: Callable[[Path], str], clone: Path) -> 
         return False
     who = ["-c", f"user.name={BOT_NAME}", "-c", f"user.email={BOT_MAIL}"]
     _git(remote, "-C", str(clone), *who, "commit", "--quiet", "--no-verify", "-m", message)
-    try:
-        _git(remote, "-C", str(clone), "push", "--quiet", "origin", f"HEAD:refs/heads/{remote.ref}")
-    except GitError as error:
-        if any(words in str(error) for words in _SOMEBODY_WAS_FIRST):
-            raise LostRaceError(str(error)) from error
-        raise
+    _git(remote, "-C", str(clone), "push", "--quiet", "origin", f"HEAD:refs/heads/{remote.ref}")
     return True
 
 
@@ -129,7 +145,8 @@ def _git(remote: Remote, *arguments: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise GitError(f"git {verb} took longer than {GIT_TIMEOUT_S:g} s") from error
     if done.returncode:
-        raise GitError(f"git {verb} failed: {one_line(done.stderr[-2000:], 2000)}")
+        kind = PassingError if any(words in done.stderr for words in _PASSES) else GitError
+        raise kind(f"git {verb} failed: {one_line(done.stderr[-2000:], 2000)}")
     return done.stdout.strip()
 
 

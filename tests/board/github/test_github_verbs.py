@@ -1,8 +1,10 @@
 """The parts of the verbs that need no whole run: settings, progress, pushes, and a command line off a runner."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from leaderboard.cli import app
 from leaderboard.files import store
 from leaderboard.files.submission import parse
 from leaderboard.github.event import Runner
-from leaderboard.github.gitrepo import Remote, commit_to_remote
+from leaderboard.github.gitrepo import GitError, Remote, commit_to_remote
 from leaderboard.github.host import connect
 from leaderboard.github.publish import Publication, run_publish
 from leaderboard.github.say import Voice
@@ -294,6 +296,30 @@ def test_results_may_go_to_a_branch_that_does_not_exist_yet(remote: Remote) -> N
 
     assert {"mine"} == files(remote, "results")
     assert set() == files(remote)
+
+
+@pytest.mark.parametrize(("status", "tries"), [(503, 2), (403, 0)])
+def test_a_host_that_is_away_for_a_while_is_asked_again_and_one_that_refuses_is_not(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, tries: int
+) -> None:
+    real, left = shutil.which("git"), tmp_path / "left"
+    left.write_text("xx")
+    shim = tmp_path / "bin/git"
+    shim.parent.mkdir()
+    shim.write_text(f"""#!/bin/sh
+case "$*" in *push*) if [ -s {left} ]; then
+  truncate -s -1 {left}; echo "fatal: unable to access: The requested URL returned error: {status}" >&2; exit 128
+fi;; esac
+exec {real} "$@"
+""")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+    waited: list[float] = []
+    with nullcontext() if tries else pytest.raises(GitError, match="error: 403"):
+        commit_to_remote(remote, adding("mine"), sleep=waited.append)
+
+    assert tries == len(waited)
+    assert ({"mine"} if tries else set()) == files(remote)
 
 
 def test_the_token_stands_on_no_command_line_and_in_no_file(remote: Remote, tmp_path: Path) -> None:
