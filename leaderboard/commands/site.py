@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def web_address(value: str) -> str:
-    """Give an address back that links can be made of, or an empty one; the callback of options."""
+    """Give an address back that links can be made of, or an empty one; the callback of the option."""
     from leaderboard.render.parts.numbers import safe_url
 
     if value and not safe_url(value):
@@ -41,9 +41,6 @@ def web_address(value: str) -> str:
 BaseUrl = Annotated[
     str, typer.Option(help="The site's address, for feed and pictures.", callback=web_address)
 ]
-Repository = Annotated[
-    str, typer.Option(help="The repository's address, for links to it.", callback=web_address)
-]
 
 
 def build(
@@ -53,7 +50,7 @@ def build(
     problems: Problems = None,
     out: Annotated[Path, typer.Option(help="Where the site goes: a folder of its own.")] = Path("build/site"),
     base_url: BaseUrl = "",
-    repository: Repository = "",
+    repository: Annotated[str, typer.Option(help="The repository's address, for links to it.")] = "",
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one a core.", min=0)] = 0,
 ) -> None:
     """Build the site; unchanged pages are not written again, stale ones are removed."""
