@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel_evaluator.records.keys import KernelKey
+
 from leaderboard.files.store import read_list, write_list
 
 FOLDER = "reviews"
@@ -31,6 +33,12 @@ class Review:
     revision: int
     kernels: int
     differs: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for key, how in self.differs.items():
+            KernelKey.parse(key)
+            if not isinstance(how, str):
+                raise ValueError(f"differs must say in text how {key} does, got {how!r:.80}")
 
 
 def read_reviews(data: Path) -> tuple[Review, ...]:

@@ -177,6 +177,7 @@ def test_a_mistake_in_the_list_of_bans_lets_nobody_in(
         (read_strikes, "struck.json", {"why": 3}, "item 2: why must be text in quotes, got 3"),
         (read_notices, "notices.json", {"date": None}, "item 2: date must be text in quotes, got None"),
         (read_reviews, "reviews/2026-11.json", {"differs": []}, "item 2: differs must be"),
+        (read_reviews, "reviews/2026-11.json", {"differs": {"level_1": ""}}, "item 2: .*level_1"),
         (read_all, "spending/2026-11.json", {"usd": "3"}, "item 2: usd must be a finite number, got '3'"),
         (read_all, "spending/2026-11.json", {"day": "1 May"}, "item 2: day must be YYYY-MM-DD"),
     ],
