@@ -162,7 +162,7 @@ def _evaluate_one(path: Path, request: Request) -> bool:
     except KeyboardInterrupt:
         say("interrupted; what is finished is kept, and the same command continues", err=True)
         raise typer.Exit(130) from None
-    except (submission.InvalidSubmissionError, EvaluationError, StoreError, OSError) as error:
+    except (ValueError, EvaluationError, StoreError, OSError) as error:
         say(f"error: {words_for(error, path)}", err=True)
         return False
     return _report(outcome, path, request)

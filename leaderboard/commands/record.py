@@ -48,7 +48,6 @@ def record_command(
     Exit status: 0 all are recorded or were already, 1 one was refused.
     """
     from leaderboard.files.store import StoreError
-    from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.stages.parts import joined
     from leaderboard.stages.record import RefusedError, read_work_file, record
 
@@ -65,7 +64,7 @@ def record_command(
             case = _case(result, submission, submissions, problems=problems, baselines=baselines)
             case = replace(case, evaluators=(*case.evaluators, *(evaluator or ())))
             recorded = record(case, *files, data=data, reason=reason)
-        except (RefusedError, StoreError, InvalidSubmissionError, OSError) as error:
+        except (RefusedError, StoreError, ValueError, OSError) as error:
             say(f"error: {words_for(error)}", err=True)
             refused = True
         else:

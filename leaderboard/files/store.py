@@ -164,6 +164,7 @@ def written_beside(path: Path) -> Iterator[Path]:
 
     For what a library writes, or many files in a row; what must outlive a crash goes by `write_atomically`.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     with naming(path):
         try:

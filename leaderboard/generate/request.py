@@ -35,7 +35,7 @@ from leaderboard.generate.models import (
 from leaderboard.generate.patience import Patience
 from leaderboard.generate.run import Generation, Judge, Options, Outcome, Problems
 from leaderboard.prompts import PROMPTS_TOML, PromptOptions
-from leaderboard.stages.checked import reductions, sizes_on
+from leaderboard.stages.checked import load_problem, reductions, sizes_on
 from leaderboard.stages.plan import parse_problem_list
 
 _OWN_OPTIONS = {
@@ -184,7 +184,7 @@ class Request:
             raise ValueError(
                 "no problem is named; give a level, a level and a subset, or a list like 1/19,2/40"
             )
-        return {key: problem_set.load(*key) for key in sorted(wanted)}
+        return {key: load_problem(problem_set, *key) for key in sorted(wanted)}
 
 
 def _require_litellm(server: str) -> None:

@@ -22,7 +22,7 @@ from kernel_evaluator.upstream.files import machine_of, timing_stats, write_text
 from leaderboard.files.store import StoreError, read_strictly
 from leaderboard.runs.reading import read_times
 from leaderboard.seed_scripts.runner import run_script
-from leaderboard.stages.checked import reductions, sizes_on
+from leaderboard.stages.checked import load_problem, reductions, sizes_on
 from leaderboard.stages.evaluate import chosen_device, open_place
 from leaderboard.texts.say import say
 
@@ -99,7 +99,7 @@ def _problems(options: Options, device: str) -> Iterator[Problem]:
     for level in options.levels:
         for problem_id in problem_set.ids(level):
             if low <= problem_id <= high:
-                yield problem_set.load(level, problem_id).reduced(table)
+                yield load_problem(problem_set, level, problem_id).reduced(table)
 
 
 def _jobs(problem: Problem, *, compiled: bool) -> Iterator[Job]:

@@ -15,7 +15,7 @@ from kernel_evaluator.records.rows import Row, Sizes
 
 from leaderboard.runs.pack import read_source
 from leaderboard.seed_scripts.runner import run_script, say_unused
-from leaderboard.stages.checked import checked, reductions, sizes_on
+from leaderboard.stages.checked import checked, checked_problem, reductions, sizes_on
 from leaderboard.stages.evaluate import chosen_device, open_place
 from leaderboard.texts.say import say
 
@@ -119,8 +119,8 @@ def _problem(options: Options, sizes: Sizes) -> Problem:
     if options.ref_origin == "local":
         path = Path(options.ref_arch_src_path)
         level, problem_id = OWN_REFERENCE
-        return Problem(
-            level=level, problem_id=problem_id, name=path.stem, source=read_source(path), path=path
+        return checked_problem(
+            Problem(level=level, problem_id=problem_id, name=path.stem, source=read_source(path), path=path)
         )
     if options.ref_origin != "kernelbench":
         raise ValueError(f"ref_origin must be local or kernelbench, got {options.ref_origin!r}")

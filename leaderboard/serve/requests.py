@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import symtable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from leaderboard.serve import MAX_BATCH
-
-_OF_A_PROBLEM = ("Model", "get_inputs", "get_init_inputs")
+from leaderboard.stages.checked import problem_source
 
 
 def _encodable(source: object) -> object:
@@ -24,17 +22,9 @@ def _encodable(source: object) -> object:
 
 
 def _problem(source: object) -> object:
-    """Refuse what cannot be a problem: it must parse, and bind what a problem has."""
-    if not isinstance(_encodable(source), str):
-        return source
-    try:
-        symbols = symtable.symtable(str(source), "problem", "exec").get_symbols()
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"a problem must be Python: {error}") from error
-    bound = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
-    if lacking := [name for name in _OF_A_PROBLEM if name not in bound]:
-        raise ValueError(f"a problem must define {', '.join(_OF_A_PROBLEM)}; missing: {', '.join(lacking)}")
-    return source
+    """Refuse what cannot be a problem."""
+    text = _encodable(source)
+    return problem_source(text) if isinstance(text, str) else text
 
 
 class NewJudgement(BaseModel):

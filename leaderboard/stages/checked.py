@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from kernel_evaluator.records.rows import Sizes
 
+from leaderboard.checks.kernels import bound_names
+
 if TYPE_CHECKING:
     from kernel_evaluator.problems.jobs import Settings
 
 LONGEST_S = 86_400.0
 """The most seconds that an option takes: a day, which every clock and every wait can count."""
+
+_OF_A_PROBLEM = ("Model", "get_inputs", "get_init_inputs")
 
 
 class ProfileChoice(StrEnum):
@@ -72,3 +78,40 @@ def chosen_problems(levels: Iterable[int], problem_ids: Collection[int]) -> list
             "kbl problems list names them"
         )
     return [problem_set.load(*place) for place in there if not problem_ids or place[1] in problem_ids]
+
+
+def load_problem(problem_set: ProblemSet, level: int, problem_id: int) -> Problem:
+    """Read a problem of any set; raise ValueError, which names the file, where it is none that can be judged.
+
+    Raises KeyError where the set lacks it.
+    """
+    try:
+        problem = problem_set.load(level, problem_id)
+    except UnicodeDecodeError as error:
+        place = f"{problem_set.root}/level{level}, problem {problem_id}"
+        raise ValueError(f"{place}: must be UTF-8: {error}; save it anew") from error
+    return checked_problem(problem)
+
+
+def checked_problem(problem: Problem) -> Problem:
+    """Give a problem with the source that runs; raise ValueError, which names the file, where none would."""
+    try:
+        return replace(problem, source=problem_source(problem.source))
+    except ValueError as error:
+        raise ValueError(f"{problem.path or problem.name}: {error}; mend it, or take it out") from error
+
+
+def problem_source(source: str) -> str:
+    """Give a problem's source without a byte order mark; raise ValueError where it cannot be a problem.
+
+    It must parse, and bind what a problem has.
+    """
+    source = source.removeprefix("\ufeff")  # Python leaves it out of a file, but not out of a text
+    try:
+        bound = set(bound_names(ast.parse(source, "problem")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"a problem must be Python: {error}") from error
+    lacking = [name for name in _OF_A_PROBLEM if name not in bound]
+    if lacking and "*" not in bound:
+        raise ValueError(f"a problem must define {', '.join(_OF_A_PROBLEM)}; missing: {', '.join(lacking)}")
+    return source

@@ -27,7 +27,7 @@ from kernel_evaluator.secret_draws import in_any_order
 from leaderboard.files import store
 from leaderboard.files.submission import Submission
 from leaderboard.files.workfile import WorkFile, utc_now
-from leaderboard.stages.checked import reductions
+from leaderboard.stages.checked import load_problem, reductions
 from leaderboard.stages.confirm import confirmed, needs_second, second_settings
 from leaderboard.stages.plan import Plan, ProblemKey, Selection, make_plan
 from leaderboard.stages.uses import backends_of, too_deep
@@ -237,11 +237,14 @@ def _verdicts(
 def load_problems(
     problem_set: ProblemSet, kernels: Iterable[KernelKey], sizes: Sizes
 ) -> dict[ProblemKey, Problem]:
-    """Read the problems that the kernels name, at the size asked for; those the set lacks are left out."""
+    """Read the problems that the kernels name, at the size asked for; those the set lacks are left out.
+
+    Raises ValueError where one cannot be judged.
+    """
     table = reductions(sizes)
     wanted = sorted({(key.level, key.problem_id) for key in kernels})
     known = {(level, i) for level in {level for level, _ in wanted} for i in problem_set.ids(level)}
-    return {key: problem_set.load(*key).reduced(table) for key in wanted if key in known}
+    return {key: load_problem(problem_set, *key).reduced(table) for key in wanted if key in known}
 
 
 def visible_gpus(indices: Sequence[int] | None = None) -> list[str]:

@@ -19,11 +19,13 @@ from kernel_evaluator.records.rows import Failure, Status
 
 from leaderboard.files import store, submission
 from leaderboard.files.workfile import WorkFile
+from leaderboard.stages.checked import load_problem
 from leaderboard.stages.evaluate import Evaluation, EvaluationError, evaluate, load_problems
 from leaderboard.stages.record import read_work_file
 
 PROGRAM = Path(__file__).parents[2] / "fake_engine.py"
 PROBLEMS = 60
+OWN_PROBLEM = "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
 
 
 def command(*arguments):
@@ -249,12 +251,31 @@ def test_another_profile_and_other_sizes_keep_files_of_their_own(tmp_path):
 def test_a_kernel_whose_problem_is_missing_is_named_and_the_others_are_judged(tmp_path):
     level = tmp_path / "set" / "level1"
     level.mkdir(parents=True)
-    (level / "1_Only.py").write_text("N = 1\n")
+    (level / "1_Only.py").write_text(OWN_PROBLEM)
     write_submission(tmp_path, problems=2)
     ended = kbl_evaluate(tmp_path, "mine.json", "--problems", "set")
     assert ended.returncode == 1
     assert "level_1_problem_2_sample_0: the problem set has no level 1 problem 2" in ended.stderr
     assert len(work_file(tmp_path, board="H200-own-problems").rows) == 1
+
+
+def test_a_problem_that_cannot_be_one_is_named_before_anything_is_judged(tmp_path):
+    level = tmp_path / "set" / "level1"
+    level.mkdir(parents=True)
+    (level / "1_Windows.py").write_bytes(b"\xef\xbb\xbf" + OWN_PROBLEM.replace("\n", "\r\n").encode())
+    problem_set = ProblemSet(tmp_path / "set")
+    compile(load_problem(problem_set, 1, 1).source, "as what judges does", "exec")
+    for content, said in (
+        (b"def f(:", "1_Windows.py: a problem must be Python: invalid syntax"),
+        (b"class Model: ...", "1_Windows.py: a problem must define .*; missing: get_inputs, get_init_inputs"),
+        (b"# \xe9", "level1, problem 1: must be UTF-8"),
+    ):
+        (level / "1_Windows.py").write_bytes(content)
+        with pytest.raises(ValueError, match=said):
+            load_problem(problem_set, 1, 1)
+    write_submission(tmp_path, problems=1)
+    ended = kbl_evaluate(tmp_path, "mine.json", "--problems", "set")
+    assert (1, True) == (ended.returncode, ended.stderr.startswith("error: mine.json: set/level1, problem 1"))
 
 
 def test_problems_of_ones_own_cost_no_verdict_on_the_boards(tmp_path):
@@ -264,7 +285,7 @@ def test_problems_of_ones_own_cost_no_verdict_on_the_boards(tmp_path):
     level = tmp_path / "set" / "level1"
     level.mkdir(parents=True)
     for at in (1, 2):
-        (level / f"{at}_Only.py").write_text("N = 1\n")
+        (level / f"{at}_Only.py").write_text(OWN_PROBLEM)
     assert "2 judged now, 0 still good" in kbl_evaluate(tmp_path, "mine.json", "--problems", "set").stdout
     assert work_file(tmp_path) == before
     assert "0 judged now, 2 still good" in kbl_evaluate(tmp_path, "mine.json", "--problems", "set").stdout
