@@ -306,7 +306,7 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
 def read_config(path: Path) -> dict[str, Any]:
     """Read what `write_config` wrote, and plain words as other tools write them; skip other lines."""
     found: dict[str, Any] = {}
-    for line in path.read_text("utf-8", "replace").splitlines():
+    for line in path.read_text("utf-8-sig", "replace").splitlines():
         name, _, value = line.partition(": ")
         try:
             found[name] = json.loads(value)

@@ -252,7 +252,7 @@ def test_a_timing_file_is_of_the_device_that_it_names(tmp_path, stats, says):
 def test_figures_come_as_a_table_as_csv_and_as_a_picture(tmp_path):
     source = result_file(tmp_path / "mine.json")
     assert "level 1: convolution" in kbl("analyze", source).stdout
-    picture = tmp_path / "curve.svg"
+    picture = tmp_path / "new folder" / "curve.svg"
     text = kbl(
         "analyze", source, "--no-categories", "--format", "csv", "--threshold", "1", "--plot", picture
     ).stdout

@@ -174,7 +174,7 @@ def test_the_cost_goes_along_where_the_price_of_every_answer_is_known(tmp_path, 
 def test_a_config_that_kernelbench_wrote_is_read(tmp_path):
     run = run_folder(tmp_path / "a", KernelKey(1, 1))
     run.config_path.write_bytes(
-        b"backend: cuda\nmodel_name: deepseek/deepseek-r1\nsubset: !!python/tuple\n- null\n- null\nby: na\xefve\n"
+        b"\xef\xbb\xbfbackend: cuda\nmodel_name: deepseek/deepseek-r1\nsubset: !!python/tuple\n- null\n- null\nby: na\xefve\n"
     )
     assert {
         "backend": "cuda",
