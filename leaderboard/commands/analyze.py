@@ -78,8 +78,15 @@ def analyze_command(
             draw_fast_p(plot, measured.name, fast_p_curve(measured, problem_set, question))
     except (StoreError, PlotError, ValueError, OSError) as error:
         raise failed(error) from error
-    if any(line["correct"] and line["deployed"] is None for line in lines):
-        say("note: the run has no speedups; --against NAME=FILE names times to compare with", err=True)
+    untimed = (line["against"] for line in lines if line["correct"] and line["deployed"] is None)
+    for shown in dict.fromkeys(untimed):
+        if shown in times:
+            said = (
+                f"--against {shown} shows no speedups: no problem with a time there has a timed kernel here"
+            )
+        else:
+            said = "the run has no speedups; --against NAME=FILE names times to compare with"
+        say(f"note: {said}", err=True)
     facts = {"name": measured.name, "hardware": measured.hardware}
     say(_shown(lines, output, facts), nl=output is not Format.CSV)
 

@@ -163,9 +163,12 @@ def test_a_timing_file_is_another_reference(tmp_path, problem_set):
     timings.write_text(
         json.dumps({"level1": {"1_Square_matrix_multiplication_.py": {"mean": 6.0}, "19_ReLU": None}})
     )
-    done = kbl(
-        "analyze", result_file(tmp_path / "mine.json"), "--against", f"compile={timings}", "--format", "json"
-    )
+    failed = tmp_path / "of_a_kernel_that_failed.json"
+    failed.write_text(json.dumps({"level1": {ProblemSet().load(1, 68).name: {"mean": 6.0}}}))
+    against = [word for told in (f"compile={timings}", f"failed={failed}") for word in ("--against", told)]
+    done = kbl("analyze", result_file(tmp_path / "mine.json"), *against, "--format", "json")
+    [note] = done.stderr.splitlines()
+    assert note.startswith("note: --against failed shows no speedups: ")
     lines = {(line["group"], line["against"]): line for line in json.loads(done.stdout)["lines"]}
     line = lines["level 1", "compile"]
     assert (1, pytest.approx(3.0), 0.01) == (line["timed"], line["geomean"], line["fast_2"])
