@@ -178,12 +178,15 @@ class Request:
                 "a subset is of a level, and none is given; give --level, or --only in its place"
             )
         low, high = self.subset[0] or 1, self.subset[1] or 1000
-        wanted = set(parse_problem_list(self.only))
-        wanted |= {(level, i) for level in self.level for i in problem_set.ids(level) if low <= i <= high}
-        if not wanted:
+        named = set(parse_problem_list(self.only))
+        wanted = {(level, i) for level in self.level for i in problem_set.ids(level) if low <= i <= high}
+        wanted = wanted & named if self.level and named else wanted | named
+        if not wanted and not named:
             raise ValueError(
                 "no problem is named; give a level, a level and a subset, or a list like 1/19,2/40"
             )
+        if not wanted:
+            raise ValueError(f"--only {self.only}: none of these is in the level and subset that are given")
         return {key: load_problem(problem_set, *key) for key in sorted(wanted)}
 
 

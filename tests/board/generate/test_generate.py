@@ -507,8 +507,15 @@ def test_a_journal_cut_off_by_a_kill_is_read_and_continued(tmp_path):
 
 
 def test_problems_are_named_by_level_range_or_list(tmp_path):
-    some = request(tmp_path, "http://x", level=[2], subset=(3, 4), only="1/19,3/1").open()
-    assert [(1, 19), (2, 3), (2, 4), (3, 1)] == [(key.level, key.problem_id) for key in some.every()]
+    for level, subset, only, drawn in (
+        ([2], (3, 4), "", [(2, 3), (2, 4)]),
+        ([], (None, None), "1/19,3/1", [(1, 19), (3, 1)]),
+        ([2, 3], (None, None), "1/19,3/1", [(3, 1)]),
+    ):
+        some = request(tmp_path, "http://x", level=level, subset=subset, only=only).open()
+        assert drawn == [(key.level, key.problem_id) for key in some.every()]
+    with pytest.raises(ValueError, match="--only 1/19: none of these is in the level"):
+        request(tmp_path, "http://x", level=[2], only="1/19").open()
     with pytest.raises(ValueError, match="no problem is named"):
         request(tmp_path, "http://x", level=[], subset=(None, None)).open()
     with pytest.raises(ValueError, match="a subset is of a level"):
