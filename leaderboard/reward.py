@@ -89,7 +89,7 @@ def reward_of(row: Row, shaping: Shaping = SHAPING) -> Reward:
             share = math.log(row.speedup_ci95[0]) / math.log(shaping.full_speedup)
             parts["speedup"] = shaping.speedup * min(1.0, share)
     return Reward(
-        value=sum(parts.values()),
+        value=sum(parts.values(), 0.0),  # trainers make a tensor of its type
         status=row.status.value,
         compiled=compiled,
         correct=row.is_correct,

@@ -61,6 +61,7 @@ def test_each_step_on_the_way_is_worth_more():
     ]
     values.append(reward_of(row("# speedup 9.0")))
     assert sorted(each.value for each in values) == [each.value for each in values]
+    assert {float} == {type(each.value) for each in values}, "a batch that all fails is no tensor of integers"
     assert 1.0 == pytest.approx(values[-1].value), "what is eight times as fast gets everything"
     assert {"compiled": 0.1, "correct": 0.4} == values[3].parts
 
