@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from kernel_evaluator.machine.extras import MissingExtraError
 
-from leaderboard.texts.faults import MACHINES
+from leaderboard.texts.faults import MACHINES, words_for
 from leaderboard.texts.say import say
 
 COMMAND_MODULES = (
@@ -70,7 +70,7 @@ for _name in COMMAND_MODULES:
 def run() -> None:
     """Run the command that the process was started with; end with its status, whatever stands in its way.
 
-    A full disk, a missing extra and a signal end with a line, not with a traceback.
+    A full disk, a path that cannot be used, a missing extra and a signal end with a line, not a traceback.
     """
     try:
         signal.signal(signal.SIGTERM, _terminate)
@@ -85,15 +85,22 @@ def run() -> None:
     except MissingExtraError as error:
         status = _cannot(str(error))
     except OSError as error:
-        if error.errno not in MACHINES:
-            raise
-        if sys.stdout is not None:  # it is written to once more at the end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        where = error.filename or "standard output, or what lies in TMPDIR,"
-        status = _cannot(f"{where} cannot be written: {error.strerror}")
+        status = _cannot(_words_of(error))
     for number in (signal.SIGINT, signal.SIGTERM):  # which Python would answer with a traceback while it ends
         signal.signal(number, signal.SIG_DFL)
     sys.exit(status)
+
+
+def _words_of(error: OSError) -> str:
+    """Say what the machine, or a path, does not allow; raise an error again that names neither."""
+    if error.errno in MACHINES:
+        if sys.stdout is not None:  # it is written to once more at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        where = error.filename or "standard output, or what lies in TMPDIR,"
+        return f"{where} cannot be written: {error.strerror}"
+    if error.filename is None:
+        raise error
+    return words_for(error)
 
 
 _signals: list[int] = []

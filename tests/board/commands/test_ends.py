@@ -30,6 +30,15 @@ def test_a_full_disk_behind_standard_output_is_one_line() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_path_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file/demo"
+    done = subprocess.run([*KBL, "demo", "--folder", folder], capture_output=True, text=True, check=False)
+
+    [said] = done.stderr.splitlines()
+    assert (2, True) == (done.returncode, said.startswith(f"error: {folder}")), said
+
+
 @pytest.mark.parametrize("after_s", [0.05, 0.1, 0.2, 0.4])
 def test_ctrl_c_while_a_command_loads_is_no_traceback(after_s: float) -> None:
     loading = "import os; from leaderboard import __main__ as kbl; os.write(1, b'.'); kbl.run()"
