@@ -174,11 +174,12 @@ def _from_run(run: RunFolder) -> Measured:
         raise StoreError(f"{run.path}: no eval_results.json; evaluate the run first")
     level = _run_level(run)
     try:
-        results = read_eval_results(run.eval_results_path)
+        results = read_results(run.eval_results_path)
         samples = [_from_item(level, problem, item) for problem, items in results.items() for item in items]
         conditions = conditions_of(results)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError(f"{run.eval_results_path}: not a results file: {error!r}") from error
+        why = f"{type(error).__name__}: {error}"  # the repr of a decoding error holds the whole file
+        raise StoreError(f"{run.eval_results_path}: not a results file: {why}") from error
     return Measured(
         name=run.name,
         samples={sample.key: sample for sample in samples},
@@ -186,6 +187,19 @@ def _from_run(run: RunFolder) -> Measured:
         sizes=conditions.sizes,
         precision=conditions.precision,
     )
+
+
+def read_results(path: Path) -> EvalResults:
+    """Read an `eval_results.json`; its errors are as they come.
+
+    Raises ValueError where a yes or no is another thing: the text "False" would count as a yes.
+    """
+    results = read_eval_results(path)
+    for item in chain.from_iterable(results.values()):
+        for name in ("compiled", "correctness"):
+            if (value := item.get(name, False)) not in (True, False):
+                raise ValueError(f"{name} must be true or false, got {value!r}")
+    return results
 
 
 def conditions_of(results: EvalResults) -> Conditions:

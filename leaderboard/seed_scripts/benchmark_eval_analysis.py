@@ -18,12 +18,11 @@ from kernel_evaluator.upstream.files import (
     EvalResults,
     RunAnalysis,
     RunFolder,
-    read_eval_results,
     write_text,
 )
 
 from leaderboard.files.store import StoreError, read_strictly
-from leaderboard.runs.reading import Conditions, conditions_of, read_times
+from leaderboard.runs.reading import Conditions, conditions_of, read_results, read_times
 from leaderboard.seed_scripts.runner import run_script
 from leaderboard.texts.say import say
 
@@ -56,7 +55,7 @@ def run(options: Options) -> int:
         raise StoreError(f"{folder.eval_results_path}: missing; run scripts/eval_from_generations.py first")
     _require_level(options.level, folder)
     with _told_of(folder.eval_results_path):
-        results = read_eval_results(folder.eval_results_path)
+        results = read_results(folder.eval_results_path)
         conditions, measured = conditions_of(results), _measured(results)
     baseline = measured if options.baseline == MEASURED else _from_file(options, conditions)
     with _told_of(folder.eval_results_path):

@@ -302,17 +302,20 @@ def test_a_run_of_which_no_kernel_was_judged_is_said_to_be_one(tmp_path):
     )
 
 
-def test_results_of_a_run_that_are_nested_too_deeply_are_an_error(tmp_path):
+def test_results_of_a_run_that_are_no_json_are_an_error_in_one_line(tmp_path):
     results = run_folder(tmp_path / "run") / "eval_results.json"
-    results.write_text("[" * 200_000)
-    done = kbl("analyze", results.parent)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {results}: not a results file"), done.stderr[-300:]
+    for content in (b"[" * 200_000, b"{" + b" " * 200_000 + b"\xe9"):
+        results.write_bytes(content)
+        done = kbl("analyze", results.parent)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"error: {results}: not a results file"), done.stderr[-300:]
+        assert len(done.stderr) < 1000, "the file itself is not said"
 
 
 @pytest.mark.parametrize(
     "field",
     [
+        *({"correctness": "False"}, {"compiled": "True"}),
         *({"metadata": [1]}, {"speedup": "fast"}, {"speedup_ci95": [1.0]}, {"speedup_ci95": ["a", "b"]}),
         *({"speedup_ci95": [0, 0]}, {"speedup_ci95": [2, 1]}),
         *({"speedup": -1.0}, {"speedup": 0}, {"speedup": math.nan}, {"speedup": math.inf}),

@@ -167,6 +167,10 @@ def test_a_run_gives_no_figures_of_a_level_that_it_does_not_hold(tmp_path, level
         ("", "Expecting value"),
         ("\ufeff{}", "Unexpected UTF-8 BOM"),
         ({"nineteen": []}, "invalid literal for int() with base 10: 'nineteen'"),
+        (
+            {"19": [{**JUDGED["19"][0], "correctness": "False"}]},
+            "correctness must be true or false, got 'False'",
+        ),
         ({"19": [5]}, "'int' object has no attribute 'get'"),
         ({"19": [{**JUDGED["19"][0], "runtime": "fast"}]}, "could not convert string to float: 'fast'"),
     ],
