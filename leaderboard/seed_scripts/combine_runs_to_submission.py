@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel_evaluator.records.keys import KernelKey
+
 from leaderboard.commands.pack import write_submission
-from leaderboard.runs.pack import find_kernels, generation_metadata, unlike
+from leaderboard.runs.pack import PackError, find_kernels, generation_metadata, unlike
 from leaderboard.seed_scripts.runner import run_script
 from leaderboard.texts.say import say
 
@@ -45,4 +47,19 @@ def run(options: Options) -> int:
         "notes": options.notes,
     }
     kept = {name: value for name, value in metadata.items() if value}
-    return write_submission(Path(options.output), find_kernels(runs, samples=[0]), kept)
+    kernels: dict[KernelKey, str] = {}
+    for level, name in enumerate(named, start=1):
+        kernels |= _of_level(level, Path(options.runs_dir) / name) if name else {}
+    return write_submission(Path(options.output), kernels, kept)
+
+
+def _of_level(level: int, run: Path) -> dict[KernelKey, str]:
+    """Read a level's kernels; raise PackError where the run has none, since each would count as failed."""
+    found = find_kernels([run], samples=[0])
+    kernels = {key: source for key, source in found.items() if key.level == level}
+    if not kernels:
+        there = " and ".join(map(str, sorted({key.level for key in found})))
+        raise PackError(
+            f"level{level}_run: {run} holds kernels of level {there}; name a run of level {level}"
+        )
+    return kernels

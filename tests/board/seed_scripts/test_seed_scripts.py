@@ -13,7 +13,12 @@ from canned_model import CannedModel, serving
 from compiling import TINY
 
 from leaderboard.generate.extract import code_blocks
-from leaderboard.seed_scripts import benchmark_eval_analysis, generate_baseline_time, update_leaderboard
+from leaderboard.seed_scripts import (
+    benchmark_eval_analysis,
+    combine_runs_to_submission,
+    generate_baseline_time,
+    update_leaderboard,
+)
 from leaderboard.seed_scripts.options import OptionError, read_options
 
 
@@ -141,6 +146,25 @@ def analysed(folder, level, results, pass_at_k=None):
     code, _, told = here(benchmark_eval_analysis.main, folder, *options)
     assert (code == 0) == (folder / "out.json").exists()
     return code, told
+
+
+def test_a_level_is_taken_from_the_run_that_is_named_for_it(tmp_path):
+    for name, keys in {
+        "both": ("level_1_problem_1", "level_2_problem_1"),
+        "other": ("level_2_problem_2",),
+    }.items():
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        for key in keys:
+            (tmp_path / f"runs/{name}/{key}_sample_0_kernel.py").write_text("class ModelNew: ...\n")
+    out = ("--output=mine.json", "--display_name=Mine")
+    runs = ("--level1_run=both", "--level2_run=other", "--level3_run=both")
+    code, _, told = here(combine_runs_to_submission.main, tmp_path, *runs, *out)
+    said = "error: level3_run: runs/both holds kernels of level 1 and 2; name a run of level 3\n"
+    assert (2, said) == (code, told)
+    code, _, told = here(combine_runs_to_submission.main, tmp_path, *runs[:2], "--level3_run=", *out)
+    assert 0 == code, told
+    kernels = json.loads((tmp_path / "mine.json").read_text())["kernels"]
+    assert ["level_1_problem_1_sample_0", "level_2_problem_2_sample_0"] == list(kernels)
 
 
 def test_sample_0_is_held_against_the_reference_beside_it_in_whatever_order_samples_ended(tmp_path):
