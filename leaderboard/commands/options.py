@@ -91,10 +91,11 @@ def selection_of(level: Iterable[int] | None, only: str, sample: Iterable[int] |
 
 def problem_set_in(root: Path | None) -> ProblemSet:
     """Open the problem set of `--problems`; this project's where none is named."""
-    from kernel_evaluator.problems.problem_set import ProblemSet
     from kernel_evaluator.records.places import PROBLEM_SET
 
-    return ProblemSet(root or PROBLEM_SET)
+    from leaderboard.stages.checked import AnySet
+
+    return AnySet(root or PROBLEM_SET)
 
 
 def picked_problems(root: Path | None, level: Iterable[int] | None, only: str) -> list[Problem]:

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.problems.jobs import Job, Settings
-from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import Row
 from kernel_evaluator.upstream.files import RunFolder
@@ -35,7 +34,7 @@ from leaderboard.generate.models import (
 from leaderboard.generate.patience import Patience
 from leaderboard.generate.run import Generation, Judge, Options, Outcome, Problems
 from leaderboard.prompts import PROMPTS_TOML, PromptOptions
-from leaderboard.stages.checked import load_problem, reductions, sizes_on
+from leaderboard.stages.checked import AnySet, checked_problem, reductions, sizes_on
 from leaderboard.stages.plan import parse_problem_list
 
 _OWN_OPTIONS = {
@@ -172,7 +171,7 @@ class Request:
         )
 
     def _problems(self) -> Problems:
-        problem_set = ProblemSet(self.problems or PROBLEM_SET)
+        problem_set = AnySet(self.problems or PROBLEM_SET)
         if any(self.subset) and not self.level:
             raise ValueError(
                 "a subset is of a level, and none is given; give --level, or --only in its place"
@@ -187,7 +186,7 @@ class Request:
             )
         if not wanted:
             raise ValueError(f"--only {self.only}: none of these is in the level and subset that are given")
-        return {key: load_problem(problem_set, *key) for key in sorted(wanted)}
+        return {key: checked_problem(problem_set.load(*key)) for key in sorted(wanted)}
 
 
 def _require_litellm(server: str) -> None:

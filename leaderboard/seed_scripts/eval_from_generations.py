@@ -12,7 +12,6 @@ from typing import cast
 from kernel_evaluator.building.builder import CACHE_VARIABLE, Builder
 from kernel_evaluator.machine.extras import require
 from kernel_evaluator.problems.jobs import Job, Settings
-from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import Profile, Status
 from kernel_evaluator.upstream.files import RunFolder
@@ -21,7 +20,7 @@ from leaderboard.runs.run_evaluation import RunEvaluation, put_aside_foreign_res
 from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.show.progress import Reporter
 from leaderboard.stages.build import build_all, summary_table
-from leaderboard.stages.checked import checked, sizes_on
+from leaderboard.stages.checked import AnySet, checked, sizes_on
 from leaderboard.stages.evaluate import Place, chosen_device, load_problems, open_place
 from leaderboard.texts.say import say
 
@@ -88,7 +87,7 @@ def run(options: Options) -> int:
         run=RunFolder(path=Path(options.runs_dir) / options.run_name),
         level=options.level,
         settings=settings,
-        problem_set=ProblemSet(Path(options.problems_dir) if options.problems_dir else PROBLEM_SET),
+        problem_set=AnySet(Path(options.problems_dir) if options.problems_dir else PROBLEM_SET),
         first=options.subset[0] or 1,
         last=options.subset[1] or 1000,
         problem_ids=options.problem_ids,

@@ -22,7 +22,7 @@ from kernel_evaluator.upstream.files import machine_of, timing_stats, write_text
 from leaderboard.files.store import StoreError, read_strictly
 from leaderboard.runs.reading import read_times
 from leaderboard.seed_scripts.runner import run_script
-from leaderboard.stages.checked import load_problem, reductions, sizes_on
+from leaderboard.stages.checked import AnySet, checked_problem, reductions, sizes_on
 from leaderboard.stages.evaluate import chosen_device, open_place
 from leaderboard.texts.say import say
 
@@ -93,13 +93,13 @@ def merge(path: Path, level: int, name: str, value: dict[str, Any] | None) -> No
 
 
 def _problems(options: Options, device: str) -> Iterator[Problem]:
-    problem_set = ProblemSet(Path(options.problems_dir) if options.problems_dir else PROBLEM_SET)
+    problem_set = AnySet(Path(options.problems_dir) if options.problems_dir else PROBLEM_SET)
     table = reductions(sizes_on(device))
     low, high = options.subset[0] or 1, options.subset[1] or 1000
     for level in options.levels:
         for problem_id in problem_set.ids(level):
             if low <= problem_id <= high:
-                yield load_problem(problem_set, level, problem_id).reduced(table)
+                yield checked_problem(problem_set.load(level, problem_id)).reduced(table)
 
 
 def _jobs(problem: Problem, *, compiled: bool) -> Iterator[Job]:

@@ -80,17 +80,16 @@ def chosen_problems(levels: Iterable[int], problem_ids: Collection[int]) -> list
     return [problem_set.load(*place) for place in there if not problem_ids or place[1] in problem_ids]
 
 
-def load_problem(problem_set: ProblemSet, level: int, problem_id: int) -> Problem:
-    """Read a problem of any set; raise ValueError, which names the file, where it is none that can be judged.
+class AnySet(ProblemSet):
+    """A problem set that anybody wrote: a file that is not UTF-8 is named."""
 
-    Raises KeyError where the set lacks it.
-    """
-    try:
-        problem = problem_set.load(level, problem_id)
-    except UnicodeDecodeError as error:
-        place = f"{problem_set.root}/level{level}, problem {problem_id}"
-        raise ValueError(f"{place}: must be UTF-8: {error}; save it anew") from error
-    return checked_problem(problem)
+    def load(self, level: int, problem_id: int) -> Problem:
+        """Read one problem; raise KeyError where the folder lacks it, ValueError where it is not UTF-8."""
+        try:
+            return super().load(level, problem_id)
+        except UnicodeDecodeError as error:
+            path = self._paths[level][problem_id]
+            raise ValueError(f"{path}: must be UTF-8: {error}; save it anew") from error
 
 
 def checked_problem(problem: Problem) -> Problem:

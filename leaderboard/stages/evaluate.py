@@ -27,7 +27,7 @@ from kernel_evaluator.secret_draws import in_any_order
 from leaderboard.files import store
 from leaderboard.files.submission import Submission
 from leaderboard.files.workfile import WorkFile, utc_now
-from leaderboard.stages.checked import load_problem, reductions
+from leaderboard.stages.checked import checked_problem, reductions
 from leaderboard.stages.confirm import confirmed, needs_second, second_settings
 from leaderboard.stages.plan import Plan, ProblemKey, Selection, make_plan
 from leaderboard.stages.uses import backends_of, too_deep
@@ -244,7 +244,7 @@ def load_problems(
     table = reductions(sizes)
     wanted = sorted({(key.level, key.problem_id) for key in kernels})
     known = {(level, i) for level in {level for level, _ in wanted} for i in problem_set.ids(level)}
-    return {key: load_problem(problem_set, *key).reduced(table) for key in wanted if key in known}
+    return {key: checked_problem(problem_set.load(*key)).reduced(table) for key in wanted if key in known}
 
 
 def visible_gpus(indices: Sequence[int] | None = None) -> list[str]:

@@ -19,7 +19,7 @@ from kernel_evaluator.records.rows import Failure, Status
 
 from leaderboard.files import store, submission
 from leaderboard.files.workfile import WorkFile
-from leaderboard.stages.checked import load_problem
+from leaderboard.stages.checked import AnySet, checked_problem
 from leaderboard.stages.evaluate import Evaluation, EvaluationError, evaluate, load_problems
 from leaderboard.stages.record import read_work_file
 
@@ -263,19 +263,22 @@ def test_a_problem_that_cannot_be_one_is_named_before_anything_is_judged(tmp_pat
     level = tmp_path / "set" / "level1"
     level.mkdir(parents=True)
     (level / "1_Windows.py").write_bytes(b"\xef\xbb\xbf" + OWN_PROBLEM.replace("\n", "\r\n").encode())
-    problem_set = ProblemSet(tmp_path / "set")
-    compile(load_problem(problem_set, 1, 1).source, "as what judges does", "exec")
+    problem_set = AnySet(tmp_path / "set")
+    compile(checked_problem(problem_set.load(1, 1)).source, "as what judges does", "exec")
     for content, said in (
         (b"def f(:", "1_Windows.py: a problem must be Python: invalid syntax"),
         (b"class Model: ...", "1_Windows.py: a problem must define .*; missing: get_inputs, get_init_inputs"),
-        (b"# \xe9", "level1, problem 1: must be UTF-8"),
+        (b"# \xe9", "level1/1_Windows.py: must be UTF-8"),
     ):
         (level / "1_Windows.py").write_bytes(content)
         with pytest.raises(ValueError, match=said):
-            load_problem(problem_set, 1, 1)
+            checked_problem(problem_set.load(1, 1))
     write_submission(tmp_path, problems=1)
     ended = kbl_evaluate(tmp_path, "mine.json", "--problems", "set")
-    assert (1, True) == (ended.returncode, ended.stderr.startswith("error: mine.json: set/level1, problem 1"))
+    assert (1, True) == (
+        ended.returncode,
+        ended.stderr.startswith("error: mine.json: set/level1/1_Windows.py: must"),
+    )
 
 
 def test_problems_of_ones_own_cost_no_verdict_on_the_boards(tmp_path):
