@@ -71,7 +71,11 @@ def test_the_settings_agree_with_the_workflow_and_with_the_epoch() -> None:
         ("at_once = 4", "at_once = true", "boards.H100: at_once must be a whole number, got True"),
         ("usd_per_month = 1000.0", "usd_per_month = -1", "money: usd_per_month must be 0 or more, got -1"),
         ("usd_per_month = 1000.0", "usd_per_month = nan", "money: usd_per_month must be a finite number"),
-        ('engine = "modal"', 'engine = "modall"', "boards.H100: engine must be local or modal or ray, got"),
+        (
+            'engine = "modal"',
+            'engine = "modall"',
+            "boards.H100: engine must be local or modal or ray.*, got 'modall'",
+        ),
         ('device = "cuda"', 'device = "cudda"', "boards.H100: device must be cuda or cpu, got 'cudda'"),
         ("[boards.H100]", "[[boards]]", "boards must be tables"),
         ("[boards.H100]", "[boards]\nH200 = 3\n[boards.H100]", "boards.H200: must be a table"),

@@ -790,7 +790,8 @@ def test_what_evaluations_cost_is_told_by_month(tmp_path: Path) -> None:
 
     told = Page(tmp_path / "out/trust.html").text
     assert "2026-11: $3.75 for 2 evaluations" in told
-    assert told.index("2026-11") < told.index("2026-10: $7.00 for 1 evaluations")
+    assert told.index("2026-11") < told.index("2026-10: $7.00 for 1 evaluation")
+    assert "1 evaluations" not in told
 
 
 @pytest.mark.parametrize(
