@@ -224,10 +224,10 @@ def _tell_what_next(
 
 def _own_problems(request: Request) -> list[Path | str]:
     """The option that names the problems, where they are not the board's: whose rows no board takes."""
-    from kernel_evaluator.records.places import PROBLEM_SET
+    from leaderboard.stages.evaluate import is_the_boards
 
     root = request.problem_set.root
-    return [] if root.resolve() == PROBLEM_SET.resolve() else ["--problems", root]
+    return [] if is_the_boards(root) else ["--problems", root]
 
 
 def _command(*words: object) -> str:

@@ -15,7 +15,7 @@ from leaderboard.github.inspect import Inspection, links_to_kernels
 from leaderboard.show.comment import Bill, Outcome, Report
 from leaderboard.stages.aggregate import aggregate, unranked_in
 from leaderboard.stages.boards import read_certificates
-from leaderboard.stages.confirm import needs_second, seconds_spent
+from leaderboard.stages.confirm import needs_second, seconds_again
 from leaderboard.stages.parts import fresh
 from leaderboard.stages.record import Recorded
 from leaderboard.stages.standings import Standing
@@ -112,10 +112,10 @@ def _waiting(submission: Submission, result: ResultFile) -> int:
 
 
 def _bill(rows: tuple[Row, ...], spending: Spending | None) -> Bill:
-    spent = [seconds_spent(row) for row in rows]
+    gpu_again, cpu_again = seconds_again(rows)
     return Bill(
-        gpu_seconds=sum(gpu for gpu, _ in spent),
-        cpu_seconds=sum(cpu for _, cpu in spent),
+        gpu_seconds=sum(row.gpu_seconds for row in rows) + gpu_again,
+        cpu_seconds=sum(row.cpu_seconds for row in rows) + cpu_again,
         usd=spending.usd if spending is not None else None,
     )
 

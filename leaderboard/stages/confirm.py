@@ -5,6 +5,7 @@ So luck has to come twice, and what a kernel does in one evaluation it has to do
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -34,10 +35,10 @@ def needs_second(row: Row) -> bool:
     return was_found_once and row.is_correct and row.speedup is not None and row.speedup > 1
 
 
-def seconds_spent(row: Row) -> tuple[float, float]:
-    """Give the GPU-seconds and CPU-seconds of both evaluations; a row's own are those of the first."""
-    second = row.second or {"gpu_seconds": 0.0, "cpu_seconds": 0.0}
-    return row.gpu_seconds + second["gpu_seconds"], row.cpu_seconds + second["cpu_seconds"]
+def seconds_again(rows: Iterable[Row]) -> tuple[float, float]:
+    """Give the GPU-seconds and CPU-seconds of second evaluations; a row's own are those of the first."""
+    second = [row.second for row in rows if row.second is not None]
+    return sum(each["gpu_seconds"] for each in second), sum(each["cpu_seconds"] for each in second)
 
 
 def second_settings(settings: Settings) -> Settings:

@@ -68,7 +68,8 @@ class Evaluation:
     def path(self) -> Path:
         """The work file. What is judged by other rules or on other problems than the board's is apart."""
         blank = self.blank
-        own = ["own-problems"] if any(map(_is_own, self.problems.values())) else []
+        folders = {each.path.parent for each in self.problems.values() if each.path is not None}
+        own = [] if all(map(is_the_boards, folders)) else ["own-problems"]
         board = "-".join([blank.board, *own, *departures(self.settings)])
         return store.result_path(self.work_root, board, blank.entry)
 
@@ -134,9 +135,9 @@ def departures(settings: Settings) -> list[str]:
     return [name for name, departs in named.items() if departs]
 
 
-def _is_own(problem: Problem) -> bool:
-    """Whether a problem is read from another folder than the board's."""
-    return problem.path is not None and PROBLEM_SET.resolve() not in problem.path.resolve().parents
+def is_the_boards(folder: Path) -> bool:
+    """Whether problems that lie in a folder are the board's."""
+    return folder.resolve().is_relative_to(PROBLEM_SET.resolve())
 
 
 @dataclass(frozen=True, kw_only=True)

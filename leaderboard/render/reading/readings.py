@@ -25,6 +25,7 @@ from leaderboard.files.submission import Submission, filled
 from leaderboard.render.parts.csvs import packed_kernels
 from leaderboard.render.parts.lines import KernelLine, kernel_lines
 from leaderboard.stages.aggregate import Certificates, Scored, score
+from leaderboard.stages.confirm import seconds_again
 
 _key = cache(KernelKey.parse)
 """The same few hundred keys stand in every submission."""
@@ -87,12 +88,12 @@ class EntryReader:
 
 def _head(result: ResultFile) -> ResultFile:
     """Give a result without its rows; a file's seconds are its first evaluations', here they are all."""
-    second = [row.second for row in result.rows if row.second is not None]
+    gpu_again, cpu_again = seconds_again(result.rows)
     return dataclasses.replace(
         result,
         rows=(),
-        gpu_seconds=result.gpu_seconds + sum(each["gpu_seconds"] for each in second),
-        cpu_seconds=result.cpu_seconds + sum(each["cpu_seconds"] for each in second),
+        gpu_seconds=result.gpu_seconds + gpu_again,
+        cpu_seconds=result.cpu_seconds + cpu_again,
     )
 
 
