@@ -131,11 +131,19 @@ def table(root: Path = ROOT) -> str:
     names = [board_name(gpu, "full", precision) for gpu, precision in boards]
     lines = [f"| | {' | '.join(names)} | command |", "|---|" + "--:|" * len(names) + "---|"]
     for entry in WANTED:
-        cells = []
-        for gpu, precision in boards:
-            found = summaries[gpu]["boards"].get(board_name(gpu, "full", precision), {})
-            cells.append(_cell(next((said for name, said in found.items() if base_of(name) == entry), None)))
-        command = f"kbl evaluate submissions/{entry}[-bf16].json"
+        names = {"fp32": entry, BF16: f"{entry}-{BF16}"}
+        sent = {
+            precision: name
+            for precision, name in names.items()
+            if (root / "submissions" / f"{name}.json").is_file()
+        }
+        cells = [
+            _cell(summaries[gpu]["boards"].get(board_name(gpu, "full", precision), {}).get(sent[precision]))
+            if precision in sent
+            else ""
+            for gpu, precision in boards
+        ]
+        command = f"kbl evaluate submissions/{entry}{f'[-{BF16}]' if BF16 in sent else ''}.json"
         lines.append(f"| {entry} | {' | '.join(cells)} | `{command}` |")
     team = [_tried(summaries[gpu]["redteam"]) if precision == "fp32" else "" for gpu, precision in boards]
     lines.append(f"| cheats that won, honest kernels turned away | {' | '.join(team)} | `{REDTEAM}` |")

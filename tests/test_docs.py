@@ -91,19 +91,35 @@ def test_what_ran_where_is_what_the_files_say() -> None:
     assert shown == f"\n{summary.table()}\n", "to renew it: make bless"
 
 
-def test_nothing_is_left_to_judge_of_what_has_rows_on_the_h100(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("gpu", summary.GPUS)
+def test_nothing_is_left_to_judge_of_what_has_rows(
+    gpu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     said = re.search(r"by the present evaluator, `(\w+)`", (ROOT / "README.md").read_text("utf-8"))
     assert said and evaluator_sha256().startswith(said[1])
-    entries = sorted({path.name for path in (ROOT / "data/results").glob("H100*/*.json")})
+    entries = sorted({path.name for path in (ROOT / "data/results").glob(f"{gpu}*/*.json")})
     paths = [f"submissions/{name}" for name in entries]
-    shown = kbl("plan", "--gpu", "H100", "--work", tmp_path, *paths).stdout.splitlines()
+    shown = kbl("plan", "--gpu", gpu, "--work", tmp_path, *paths).stdout.splitlines()
     assert len(shown) == len(entries) > 0
     assert [
-        line for line in shown if not re.search(r": 0 to judge on H100(-bf16)?, \d+ still good$", line)
+        line for line in shown if not re.search(rf": 0 to judge on {gpu}(-bf16)?, \d+ still good$", line)
     ] == []
+
+
+def test_what_is_missing_on_a_board_was_sent_to_it() -> None:
+    named = {"": "", "bf16": "-bf16"}
+    header, _, *rows = summary.table().splitlines()
+    boards = [cell.strip() for cell in header.split("|")[2:-2]]
+    missing = {
+        (entry, board)
+        for entry, *cells in ([cell.strip() for cell in row.split("|")[1:-2]] for row in rows)
+        for board, cell in zip(boards, cells, strict=True)
+        if cell == "missing"
+    }
+    for entry, board in missing:
+        name = f"{entry}{named[board.partition('-')[2]]}"
+        assert (ROOT / "submissions" / f"{name}.json").is_file(), (entry, board)
 
 
 @pytest.mark.parametrize(

@@ -412,7 +412,7 @@ def test_links_of_a_board_lead_to_problems_with_its_figures(page: Any, site: str
 
 def test_a_problem_says_on_which_boards_it_does_not_rank(page: Any, site: str) -> None:
     page.goto(f"{site}problems/1_89.html")
-    assert page.inner_text(".notice").startswith("Not ranked on H100 bf16.")
+    assert page.inner_text(".notice").startswith("Not ranked on H100 bf16 and on H200 bf16.")
     assert page.get_by_text("Certified in fp32: every trivial answer").count() == 1
     page.goto(f"{site}problems/2_11.html")
     assert page.inner_text(".notice").startswith("Not ranked. It cannot be judged:")
@@ -429,7 +429,7 @@ def test_trust_counts_what_does_not_rank_board_by_board(page: Any, site: str, fo
     page.goto(f"{site}trust.html")
     said = page.inner_text("main")
     assert f"For these {len(everywhere)} problems" in said
-    assert f"On H100 bf16 for these {len(in_bf16)} more problems" in said
+    assert f"On H100 bf16 and on H200 bf16 for these {len(in_bf16)} more problems" in said
     assert f"{250 - len(everywhere)} problems are certified in fp32" in said
     assert not re.search(r"\]\(|\.md\b", page.locator("#open ~ dl").inner_text())
 
