@@ -84,7 +84,9 @@ class BoardView:
 
     @cached_property
     def best_of_pytorch(self) -> dict[str, KernelLine]:
-        """The fastest correct baseline on each problem."""
+        """The fastest correct baseline on each problem; none where eager PyTorch is the only one."""
+        if "best" not in self.board.references:
+            return {}
         found = {problem: self._first(lines, "baseline") for problem, lines in self.by_problem.items()}
         return {problem: line for problem, line in found.items() if line is not None}
 

@@ -22,14 +22,22 @@ Held = tuple[Against, Mapping[int, Against]]
 
 
 def factors_of(baselines: Mapping[str, Speedups]) -> Factors:
-    """Give how much faster than eager PyTorch each other reference is, by problem, from baselines."""
+    """Give how much faster than eager PyTorch each other reference is, by problem, from baselines.
+
+    Where eager PyTorch is all that was measured of PyTorch, it is the only reference.
+    """
     compiled = [item for entry, item in baselines.items() if is_compile(entry)]
     found: dict[Reference, Mapping[str, float]] = {}
     if compiled:
         found["compile"] = _fastest(compiled)
-    if baselines:
+    if not all(map(is_eager, baselines)):
         found["best"] = _fastest(list(baselines.values()))
     return found
+
+
+def is_eager(entry: str) -> bool:
+    """Say whether a baseline is eager PyTorch, by the name that it has on boards."""
+    return entry.startswith("pytorch-eager")
 
 
 def is_compile(entry: str) -> bool:

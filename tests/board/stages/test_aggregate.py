@@ -235,8 +235,9 @@ def test_speedups_stand_against_the_best_of_pytorch_beside_eager():
     assert board["good"].rank < board["slow"].rank
 
 
-def test_a_board_without_baselines_has_eager_alone():
-    assert standings(("good", whole(1.5), {}))["good"].against == {}
+def test_a_board_without_other_baselines_has_eager_alone():
+    good, eager = ("good", whole(1.5), {}), ("pytorch-eager-bf16", whole(1.01), {"baseline": True})
+    assert standings(good)["good"].against == standings(good, eager)["good"].against == {}
 
 
 def test_a_baseline_says_what_of_it_waits():
