@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernel_evaluator.records.rows import ResultFile, Row, Status
 from kernel_evaluator.records.version import evaluator_sha256
@@ -23,9 +23,9 @@ from leaderboard.stages.standings import Standing
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What recording gave: the result, the one before it, and what of others is on the boards now.
+    """What recording gave: the result, the one before it, and what of others is on the board now.
 
-    `counted` is the submission without what was struck.
+    `counted` is the submission without what was struck. `has_unread`: files of the board cannot be read.
     """
 
     recorded: Recorded
@@ -33,6 +33,7 @@ class Published:
     before: ResultFile | None
     others: tuple[ResultFile, ...]
     merged: Mapping[str, Submission]
+    has_unread: bool = False
 
     @property
     def fresh(self) -> tuple[Row, ...]:
@@ -61,6 +62,9 @@ def result_report(
     standing, entrants = would_be_standing(
         (result, *published.others), board, published.counted, published.merged
     )
+    if standing is not None and published.has_unread:
+        why = "the board has files that cannot be read, so the place is not known; the run's log names them"
+        standing = replace(standing, rank=None, unranked_because=why)
     outcome = Outcome(
         standing=standing,
         entrants=entrants,

@@ -303,38 +303,46 @@ def _log_review(data: Path, published: Published, desk: _Desk) -> None:
 def _published(
     data: Path, recorded: Recorded, before: ResultFile | None, submission: Submission
 ) -> Published:
-    """What others have on the boards; a file of theirs that cannot be read keeps no result from its place.
+    """What others have on the board.
 
-    Strikes are read in the checkout of main, where they are written: a branch of results may have none.
+    A file that cannot be read keeps no result from the record, but then no rank is told. Strikes are read
+    in the checkout of main, where they are written: a branch of results may have none.
     """
     merged: dict[str, Submission] = {}
     others: list[ResultFile] = []
-    for path in sorted((data / "results").glob("*/*.json")):
+    unread: list[Exception] = []
+
+    def without_strikes(submission: Submission) -> Submission:
+        for folder in (data, DATA):
+            submission = without_struck_kernels(folder, submission)
+        return submission
+
+    counted = submission
+    try:
+        counted = without_strikes(submission)
+    except store.StoreError as error:
+        unread.append(error)
+    beside = () if unread else sorted((data / "results" / recorded.result.board).glob("*.json"))
+    for path in beside:
         if path.stem == recorded.result.entry:
             continue
         try:
             result = store.read_result(path)
             for entry, other in read_submissions(SUBMISSIONS, [result.entry]).items():
-                merged[entry] = _without_strikes(data, other)
+                merged[entry] = without_strikes(other)
             others += merged_results(data, [result], merged)
         except (store.StoreError, InvalidSubmissionError) as error:
-            log(f"left out of the standings: {error}")
+            unread.append(error)
+    for trouble in unread:
+        log(f"no rank is told: {trouble}")
     return Published(
         recorded=recorded,
-        counted=_without_strikes(data, submission),
+        counted=counted,
         before=before,
         others=tuple(others),
         merged=merged,
+        has_unread=bool(unread),
     )
-
-
-def _without_strikes(data: Path, submission: Submission) -> Submission:
-    for folder in (data, DATA):
-        try:
-            submission = without_struck_kernels(folder, submission)
-        except store.StoreError as error:
-            log(f"strikes are left out of the standings: {error}")
-    return submission
 
 
 def _check_rows(case: Case, before: ResultFile | None, board: BoardSettings) -> None:

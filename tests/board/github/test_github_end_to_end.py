@@ -429,20 +429,30 @@ def test_a_run_that_is_run_again_takes_nobody_elses_place(project: Project) -> N
     assert "Evaluated" in project.comment(second)
 
 
-def test_a_broken_entry_of_another_keeps_no_result_from_its_place(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({PATH: GOOD.replace(b"level_1_problem_19", b"level_9_problem_19")}, "alice-first.json:6:3"),
+        ({"data/struck.json": b"[3]"}, "struck.json: not a list of strikes"),
+    ],
+    ids=["an entry", "strikes"],
+)
+def test_what_is_broken_on_the_board_keeps_no_result_from_the_record(
+    project: Project, broken: dict[str, bytes], said: str
+) -> None:
     first = project.open_pull({PATH: GOOD})
     project.label(first)
     project.merge(first)
-    broken = {PATH: GOOD.replace(b"level_1_problem_19", b"level_9_problem_19"), "data/struck.json": b"[3]"}
     project.commit_to_main(broken)
     pull = project.open_pull({"submissions/bob-second.json": GOOD}, author="bob", number=8)
     run = project.label(pull)
 
     assert "success" == run.results["publish"]
     assert 3 == len(project.result("bob-second")["rows"])
-    assert "Evaluated" in project.comment(pull)
-    assert "left out of the standings" in run.jobs["publish"].log
-    assert "strikes are left out" in run.jobs["publish"].log
+    comment = project.comment(pull)
+    assert "Evaluated" in comment and "| 2/220 |" in comment
+    assert "No rank" in comment and "files that cannot be read, so the place is not known" in comment
+    assert f"no rank is told: {said}" in re.sub("/.*/", "", run.jobs["publish"].log)
 
 
 def test_an_entry_may_be_called_job(project: Project) -> None:
