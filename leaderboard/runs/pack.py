@@ -184,11 +184,16 @@ def _has_config(path: Path) -> bool:
 
 
 def _python_files(root: Path) -> list[Path]:
+    """The Python files of a folder, without the copies that editors keep under hidden names."""
     if root.is_file():
         return [root]
     if not root.is_dir():
         raise PackError(f"{root}: no such file or folder")
-    return sorted(path for path in root.rglob("*.py") if path.is_file())
+    return sorted(
+        path
+        for path in root.rglob("*.py")
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(root).parts)
+    )
 
 
 def _key_of(path: Path) -> KernelKey | None:

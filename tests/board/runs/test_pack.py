@@ -109,6 +109,13 @@ def test_two_files_for_one_key_an_empty_folder_and_a_wrong_number_are_said(tmp_p
         find_kernels([tmp_path / "d"])
 
 
+def test_copies_that_an_editor_keeps_are_not_kernels(tmp_path):
+    run = run_folder(tmp_path / "run", KernelKey(1, 19))
+    run_folder(run.path / ".history", KernelKey(1, 19), KernelKey(1, 20))
+    assert list(find_kernels([run.path])) == [KernelKey(1, 19)]
+    assert list(find_kernels([run.path / ".history"])) == [KernelKey(1, 19), KernelKey(1, 20)]
+
+
 def test_what_the_run_recorded_of_the_model_goes_along(tmp_path):
     run = run_folder(tmp_path / "a", KernelKey(1, 1))
     write_config(
