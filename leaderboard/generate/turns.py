@@ -75,9 +75,9 @@ def conversation(prompt: str, turns: Sequence[Turn]) -> list[Message]:
     return messages
 
 
-def feedback(row: Row, prompts_toml: Path = PROMPTS_TOML) -> str:
+def feedback(row: Row) -> str:
     """Say in words what the evaluator found: the error, the counter-example, or the timing."""
-    words: Mapping[str, str] = read_toml(prompts_toml)["feedback"]
+    words: Mapping[str, str] = read_toml(PROMPTS_TOML)["feedback"]
     if row.is_correct:
         timed = row.runtime_ms is not None and row.reference_ms is not None and row.speedup is not None
         found = words["correct"] if timed else words["correct_untimed"]

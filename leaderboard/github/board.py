@@ -47,21 +47,19 @@ class Asked:
         return int(self.account)
 
 
-def run_board(
-    host: Host, runner: Runner, settings: RepositorySettings, asked: Asked, now: datetime | None = None
-) -> bool:
+def run_board(host: Host, runner: Runner, settings: RepositorySettings, asked: Asked) -> bool:
     """Do what was asked; give whether it could be done. Raises HostError, GitError, StoreError."""
     if runner.event_name != "schedule" and host.role(runner.actor) not in WRITERS:
         log("the verbs of the board are for people with write access")
         return False
-    moment = now or datetime.now(UTC)
+    now = datetime.now(UTC)
     try:
         if runner.event_name == "schedule":
-            _look_everywhere(host, runner, settings, asked, moment)
+            _look_everywhere(host, runner, settings, asked, now)
         elif asked.verb in ("due", "again", "second-look"):
-            _judge(host, runner, settings, asked, moment)
+            _judge(host, runner, settings, asked, now)
         else:
-            _change(runner, settings, asked, moment)
+            _change(runner, settings, asked, now)
     except UpkeepError as error:
         log(str(error))
         return False

@@ -69,8 +69,9 @@ class CheckedHead:
     finished: bool
 
 
-def read_runner(environment: Mapping[str, str] = os.environ) -> Runner:
+def read_runner() -> Runner:
     """Read the variables that every runner sets; raise EventError where one is missing or malformed."""
+    environment = os.environ
     try:
         payload = json.loads(Path(environment["GITHUB_EVENT_PATH"]).read_text("utf-8"))
         repository = environment["GITHUB_REPOSITORY"]

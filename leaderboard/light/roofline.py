@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from kernel_evaluator.machine import figures
@@ -107,11 +106,12 @@ class Roof:
 
 
 @cache
-def posed(path: Path = ROOFLINE) -> dict[str, Posed]:
+def posed() -> dict[str, Posed]:
     """Read what problems need, `"1_23"` to figures; empty where the file is missing."""
-    if not path.is_file():
+    if not ROOFLINE.is_file():
         return {}
-    return {key: Posed(**facts) for key, facts in json.loads(path.read_text("utf-8"))["problems"].items()}
+    problems = json.loads(ROOFLINE.read_text("utf-8"))["problems"]
+    return {key: Posed(**facts) for key, facts in problems.items()}
 
 
 def precision_of(board: str) -> Precision:

@@ -156,7 +156,7 @@ class BoardView:
 class Site:
     """Everything that page makers share; workers inherit it and write through a folder of their own."""
 
-    def __init__(self, data: SiteData, folder: SiteFolder, templates: Path = SITE / "templates") -> None:
+    def __init__(self, data: SiteData, folder: SiteFolder) -> None:
         self.data = data
         self.folder = folder
         self.boards = [BoardView(board, data.lines) for board in data.boards]
@@ -168,7 +168,7 @@ class Site:
                 f"boards must differ in their addresses, got {[view.name for view in self.boards]}"
             )
         self.root = urlsplit(data.config.base_url).path  # the page not found is shown at any address
-        self.environment = _environment(templates, data.config.memory)
+        self.environment = _environment(data.config.memory)
         self.environment.globals.update(
             config=data.config,
             policy=POLICY,
@@ -232,11 +232,11 @@ class _InProcess(BytecodeCache):
 _HERE = _InProcess()
 
 
-def _environment(templates: Path, memory: Path | None) -> Environment:
+def _environment(memory: Path | None) -> Environment:
     if memory is not None:
         memory.mkdir(parents=True, exist_ok=True)
     environment = Environment(
-        loader=FileSystemLoader(templates),
+        loader=FileSystemLoader(SITE / "templates"),
         bytecode_cache=FileSystemBytecodeCache(str(memory), "%s.compiled") if memory else _HERE,
         autoescape=True,
         undefined=StrictUndefined,

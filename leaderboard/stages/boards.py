@@ -23,14 +23,12 @@ MOST_PLACES = 0.01
 """So much of an output may be replaced by zero, a constant or an earlier output on two draws alike."""
 
 
-def load_boards(
-    data: Path = Path("data"), submissions: Path = Path("submissions"), certificates: Path = CERTIFICATES
-) -> tuple[Board, ...]:
+def load_boards(data: Path, submissions: Path) -> tuple[Board, ...]:
     """Read the files and aggregate them; raise StoreError or InvalidSubmissionError for a broken one."""
     results = store.recorded_results(data)
     known = read_submissions(submissions, {result.entry for result in results})
     standing = {entry: without_struck_kernels(data, submission) for entry, submission in known.items()}
-    return aggregate(merged_results(data, results, known), standing, read_certificates(certificates))
+    return aggregate(merged_results(data, results, known), standing, read_certificates())
 
 
 def read_certificates(path: Path = CERTIFICATES) -> Certificates:

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kernel_evaluator.records.rows import Environment, Row
+from kernel_evaluator.records.rows import Row
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.stopping import SLOW_BESIDE_MS
 
@@ -37,10 +37,9 @@ class Invariants:
     rounds_made: int
     rounds_looked_at: int
     evaluations: int
-    walls: tuple[str, ...]
 
 
-def invariants(row: Row, environment: Environment | None = None) -> Invariants | None:
+def invariants(row: Row) -> Invariants | None:
     """Work out what a row stands on; None where it carries no rounds."""
     if row.rounds is None or row.runtime_ms is None:
         return None
@@ -63,7 +62,6 @@ def invariants(row: Row, environment: Environment | None = None) -> Invariants |
         rounds_made=len(found.rounds),
         rounds_looked_at=sum(r.look is not None for r in found.rounds),
         evaluations=1 if row.second is None else 2,
-        walls=environment.isolation if environment else (),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 ELLIPSIS = "…"
 LOG_PREFIX = "| "
+LOG_LIMIT = 4000
 
 _BACKTICKS = re.compile(r"`+")
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
@@ -83,9 +84,9 @@ def cell(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def log_text(text: str, limit: int = 4000) -> str:
+def log_text(text: str) -> str:
     """Give text for a log: lines prefixed, `##[` taken apart, so that a runner reads no command in it."""
-    body = shorten(visible(text[: 4 * limit]), limit).replace("##[", "## [")
+    body = shorten(visible(text[: 4 * LOG_LIMIT]), LOG_LIMIT).replace("##[", "## [")
     return "\n".join(LOG_PREFIX + line for line in _lines(body))
 
 

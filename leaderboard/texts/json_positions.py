@@ -49,14 +49,14 @@ class _Open:
     length: int = 0
 
 
-def walk(text: str, max_depth: int = MAX_DEPTH) -> Walk:
-    """Read the text; raise JSONDecodeError where it is not exactly one JSON value of at most `max_depth`."""
+def walk(text: str) -> Walk:
+    """Read the text; raise JSONDecodeError where it is not exactly one JSON value of at most MAX_DEPTH."""
     found = Walk()
     stack: list[_Open] = []
     index = _enter(text, _past_space(text, 0), "", stack, found)
     while stack:
-        if len(stack) > max_depth:
-            raise JSONDecodeError(f"Nested deeper than {max_depth} levels", text, index - 1)
+        if len(stack) > MAX_DEPTH:
+            raise JSONDecodeError(f"Nested deeper than {MAX_DEPTH} levels", text, index - 1)
         index = _advance(text, _past_space(text, index), stack, found)
     index = _past_space(text, index)
     if index != len(text):

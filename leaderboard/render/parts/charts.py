@@ -11,6 +11,7 @@ CURVE_RANGE = (0.25, 16.0)
 CURVE_SIZE = (720.0, 300.0)
 CURVE_MARGIN = (44.0, 12.0, 12.0, 34.0)
 """Left, top, right and bottom margin; `site/assets/curve.js` draws in the same frame."""
+HISTOGRAM_SIZE = (640.0, 150.0)
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ def curve_ticks() -> tuple[list[Tick], list[Tick]]:
     return across, [Tick(_curve_y(share), f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1)]
 
 
-def histogram(speedups: Sequence[float], width: float = 640, height: float = 150) -> list[Bar]:
+def histogram(speedups: Sequence[float]) -> list[Bar]:
     """Count speedups in bins of a quarter octave between 1/8 and 16; the ends take what lies beyond."""
-    bins = 28
+    bins, (width, height) = 28, HISTOGRAM_SIZE
     counts = [0] * bins
     for value in speedups:
         counts[min(max(int((math.log2(value) + 3) * 4), 0), bins - 1)] += 1
@@ -82,9 +83,9 @@ def histogram(speedups: Sequence[float], width: float = 640, height: float = 150
     ]
 
 
-def histogram_ticks(width: float = 640) -> list[Tick]:
+def histogram_ticks() -> list[Tick]:
     """Give the marks under the histogram, one an octave."""
-    return [Tick((power + 3) * width / 7, f"{2.0**power:g}×") for power in range(-3, 5)]
+    return [Tick((power + 3) * HISTOGRAM_SIZE[0] / 7, f"{2.0**power:g}×") for power in range(-3, 5)]
 
 
 def round_ticks(low: float, high: float, most: int = 6) -> list[float]:

@@ -150,9 +150,8 @@ def time_plot(
     *,
     pages: Mapping[str, str] | None = None,
     marks: Iterable[tuple[str, str]] = (),
-    least: float = 1.0,
 ) -> TimePlot | None:
-    """Draw lines over time: name to (ISO 8601 time, value, label), oldest first; None where there is nothing.
+    """Draw speedups over time: name to (ISO 8601 time, value, label), oldest first; None where none is.
 
     `marks` are moments to point out, each with its words.
     """
@@ -162,8 +161,8 @@ def time_plot(
     first, last = min(moments), max(moments)
     span = max(last - first, 3600.0)
     top = max(value for points in series.values() for _, value, _ in points)
-    ticks = round_ticks(least, least + max(1.1 * (top - least), 0.1), 5)
-    frame = _Frame((first - 0.02 * span, last + 0.03 * span), (least, max(ticks[-1], top)), is_log=False)
+    ticks = round_ticks(1.0, 1.0 + max(1.1 * (top - 1.0), 0.1), 5)
+    frame = _Frame((first - 0.02 * span, last + 0.03 * span), (1.0, max(ticks[-1], top)), is_log=False)
     return TimePlot(
         series=tuple(
             _steps(frame, name, points, (pages or {}).get(name, ""))
