@@ -18,11 +18,10 @@ from kernel_evaluator.records.rows import ResultFile
 
 ROOFLINE = PROBLEM_SET / "roofline.json"
 
-Precision = Literal["fp32", "bf16"]
 Bound = Literal["memory", "compute"]
 
-PRECISIONS: Mapping[Precision, int] = {"fp32": 4, "bf16": 2}
-"""The classes of boards, and the bytes of their floating-point elements."""
+ELEMENT_BYTES = {"fp32": 4, "bf16": 2}
+"""The bytes of a floating-point element, by the precision of the board."""
 
 FASTEST = "fp16"
 """The arithmetic of light speed, for fp32 too: sums of half-precision products can be exact enough."""
@@ -37,7 +36,7 @@ class Posed:
 
     `flops` are those of products, convolutions and attention, as torch's counter gives them; `conv_flops` are
     the part in convolutions, which the reference computes in TF32. Floating-point elements and the bytes of
-    all else are apart, since classes differ in the size of the former. `less` says how a kernel can do with
+    all else are apart: the precision decides how large the former are. `less` says how a kernel can do with
     less arithmetic than `flops`, where one is known to.
     """
 
@@ -49,9 +48,9 @@ class Posed:
     other_bytes_written: int
     less: str = ""
 
-    def bytes_moved(self, precision: Precision) -> int:
+    def bytes_moved(self, precision: str) -> int:
         """Bytes that must be read and written, each once."""
-        floats = PRECISIONS[precision] * (self.floats_read + self.floats_written)
+        floats = ELEMENT_BYTES[precision] * (self.floats_read + self.floats_written)
         return floats + self.other_bytes_read + self.other_bytes_written
 
 
@@ -114,26 +113,21 @@ def posed() -> dict[str, Posed]:
     return {key: Posed(**facts) for key, facts in problems.items()}
 
 
-def precision_of(board: str) -> Precision:
-    """Give a board's class: its name says which where it is not fp32."""
-    return next((name for name in PRECISIONS if name in board.split("-")[1:]), "fp32")
-
-
 def roofs_for(result: ResultFile) -> Mapping[str, Roof]:
     """Give the rooflines that a result's rows are held against: of full sizes alone, others have none."""
-    return roofs(result.gpu, precision_of(result.board)) if result.sizes == "full" else {}
+    return roofs(result.gpu, result.precision) if result.sizes == "full" else {}
 
 
 @cache
-def roofs(gpu: str, precision: Precision) -> Mapping[str, Roof]:
+def roofs(gpu: str, precision: str) -> Mapping[str, Roof]:
     """Give the roofline of every problem on a GPU model; empty where its peaks are not known."""
     found = ((key, roof_of(item, gpu, precision)) for key, item in posed().items())
     return {key: roof for key, roof in found if roof is not None}
 
 
-def roof_of(item: Posed, gpu: str, precision: Precision) -> Roof | None:
+def roof_of(item: Posed, gpu: str, precision: str) -> Roof | None:
     """Give the roofline of one problem; None where the GPU's peaks are not known."""
-    machine = figures.gpus().get(gpu.removesuffix(f"-{precision}"))
+    machine = figures.gpus().get(gpu)
     if machine is None:
         return None
     moved = item.bytes_moved(precision)

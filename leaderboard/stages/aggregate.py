@@ -50,12 +50,13 @@ class Scored:
 class _Entry:
     """One submission with its valid rows, on one board, sorted the ways that scores ask for them.
 
-    `first` maps a level to the rows of sample 0, one a problem, None where there is none; `samples` and
-    `passed` count a problem's kernels and correct kernels.
+    `unranked` names the problems that do not rank. `first` maps a level to the rows of sample 0, one a
+    problem, None where there is none; `samples` and `passed` count a problem's kernels and correct kernels.
     """
 
     submission: Submission
     result: ResultFile
+    unranked: Mapping[str, str]
     first: Mapping[int, Sequence[Row | None]]
     samples: Mapping[ProblemKey, int]
     passed: Mapping[ProblemKey, int]
@@ -76,8 +77,8 @@ def aggregate(
 
 def score(result: ResultFile, submission: Submission, certificates: Certificates) -> Scored:
     """Score one entry on one board: all of `aggregate` that needs no other entry."""
-    entry, unranked = _entry(result, submission), unranked_in(certificates, result.precision)
-    return Scored(standing=_standing(entry, unranked), speedups=_speedups(entry, unranked))
+    entry = _entry(result, submission, unranked_in(certificates, result.precision))
+    return Scored(standing=_standing(entry), speedups=_speedups(entry))
 
 
 def unranked_in(certificates: Certificates, precision: str) -> Mapping[str, str]:
@@ -134,12 +135,14 @@ def _board(name: str, scored: Sequence[Scored], certificates: Certificates, know
         )
         for standing in (item.standing for item in scored)
     ]
+    of_board = scored[0].standing.result
     return Board(
         name=name,
-        gpu=scored[0].standing.result.gpu,
-        sizes=scored[0].standing.result.sizes,
+        gpu=of_board.gpu,
+        sizes=of_board.sizes,
+        precision=of_board.precision,
         standings=tuple(sorted(standings, key=_place)),
-        unranked_problems=dict(unranked_in(certificates, scored[0].standing.result.precision)),
+        unranked_problems=dict(unranked_in(certificates, of_board.precision)),
         speedups=speedups,
         references=factors,
     )
@@ -172,19 +175,20 @@ def _with_rows(result: ResultFile, rows: Iterable[Row]) -> ResultFile:
     return result if len(kept) == len(result.rows) else dataclasses.replace(result, rows=kept)
 
 
-def _entry(file: ResultFile, submission: Submission) -> _Entry:
+def _entry(file: ResultFile, submission: Submission, unranked: Mapping[str, str]) -> _Entry:
     result = counted(file, submission)
     rows = {row.key: row for row in result.rows}
     return _Entry(
         submission=submission,
         result=result,
+        unranked=unranked,
         first={level: [rows.get(key) for key in _first_samples(level)] for level in PROBLEM_COUNTS},
         samples=Counter((key.level, key.problem_id) for key in submission.kernels),
         passed=Counter((row.key.level, row.key.problem_id) for row in result.rows if row.is_correct),
     )
 
 
-def _standing(entry: _Entry, certificates: Mapping[str, str]) -> Standing:
+def _standing(entry: _Entry) -> Standing:
     metadata = entry.submission.metadata
     levels = sorted({*RANKED_LEVELS, *(level for level, _ in entry.samples)})
     return Standing(
@@ -193,53 +197,53 @@ def _standing(entry: _Entry, certificates: Mapping[str, str]) -> Standing:
         organization=str(metadata.get("organization", "")),
         kind="baseline" if entry.submission.is_baseline else "entry",
         rank=None,
-        unranked_because=_unranked_because(entry, certificates),
-        overall=_scores(entry, RANKED_LEVELS, certificates),
-        levels={level: _scores(entry, (level,), certificates) for level in levels},
+        unranked_because=_unranked_because(entry),
+        overall=_scores(entry, RANKED_LEVELS),
+        levels={level: _scores(entry, (level,)) for level in levels},
         deployed_ci95=(math.nan, math.nan),
-        failures=_failures(entry, certificates),
+        failures=_failures(entry),
         metadata=metadata,
         result=entry.result,
     )
 
 
-def _unranked_because(entry: _Entry, certificates: Mapping[str, str]) -> str:
-    incomplete = _incomplete(entry, certificates)
+def _unranked_because(entry: _Entry) -> str:
+    incomplete = _incomplete(entry)
     if entry.submission.is_baseline:
         return f"baseline, {incomplete}" if incomplete else "baseline"
     if entry.result.profile != "ranked":
         return f"judged by the profile {entry.result.profile}"
-    if not _that_rank(entry, certificates):
+    if not _that_rank(entry):
         return "no kernel on a problem that ranks"
     return incomplete
 
 
-def _incomplete(entry: _Entry, certificates: Mapping[str, str]) -> str:
+def _incomplete(entry: _Entry) -> str:
     """What no rank hangs on is not waited for: some references do not even run in half precision."""
-    ranked = _that_rank(entry, certificates)
+    ranked = _that_rank(entry)
     judged = {row.key for row in entry.result.rows if row.status is not Status.INFRA_ERROR}
     waiting = sum(key not in judged for key in ranked)
     return f"incomplete: {waiting} of {len(ranked)} kernels wait for a verdict" if waiting else ""
 
 
-def _that_rank(entry: _Entry, certificates: Mapping[str, str]) -> list[KernelKey]:
+def _that_rank(entry: _Entry) -> list[KernelKey]:
     """Give the kernels of problems that rank, further samples too."""
     return [
         key
         for key in entry.submission.kernels
-        if key.level in RANKED_LEVELS and f"{key.level}_{key.problem_id}" not in certificates
+        if key.level in RANKED_LEVELS and f"{key.level}_{key.problem_id}" not in entry.unranked
     ]
 
 
-def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str]) -> Scores:
-    found = dict(_first_of_ranked(entry, levels, certificates))
+def _scores(entry: _Entry, levels: Sequence[int]) -> Scores:
+    found = dict(_first_of_ranked(entry, levels))
     rows, problems = found.values(), len(found)
     tried = [row for row in rows if row is not None and row.is_correct and row.elsewhere]
     correct = [row for row in rows if row is not None and row.is_correct]
     compiled = sum(row is not None and is_compiled(row) for row in rows)
     speedups = [row.speedup for row in correct]
     intervals = [scores.published_interval(row.speedup_ci95) for row in correct]
-    ranked = _ranked_speedups(entry, levels, certificates)
+    ranked = _ranked_speedups(entry, levels)
     return Scores(
         problems=problems,
         ranked_problems=len(ranked),
@@ -255,19 +259,17 @@ def _scores(entry: _Entry, levels: Sequence[int], certificates: Mapping[str, str
         compile_rate=scores.rate(compiled, problems),
         general=sum("general" in row.labels for row in tried),
         tried_elsewhere=len(tried),
-        pass_at_k=_pass_at_k(entry, levels, problems, certificates),
+        pass_at_k=_pass_at_k(entry, levels, problems),
         speedup_percentiles=scores.percentiles(speedups),
         light_share=_light_share(entry, correct),
     )
 
 
-def _first_of_ranked(
-    entry: _Entry, levels: Iterable[int], certificates: Mapping[str, str]
-) -> Iterator[tuple[KernelKey, Row | None]]:
+def _first_of_ranked(entry: _Entry, levels: Iterable[int]) -> Iterator[tuple[KernelKey, Row | None]]:
     """Give the first sample's key and row of every problem that counts, None where it has no row."""
     for level in levels:
         for key, row in zip(_first_samples(level), entry.first[level], strict=True):
-            if f"{level}_{key.problem_id}" not in certificates:
+            if f"{level}_{key.problem_id}" not in entry.unranked:
                 yield key, row
 
 
@@ -276,24 +278,17 @@ def _first_samples(level: int) -> tuple[KernelKey, ...]:
     return tuple(KernelKey(level, i) for i in range(1, PROBLEM_COUNTS[level] + 1))
 
 
-def _ranked_speedups(
-    entry: _Entry, levels: Iterable[int], certificates: Mapping[str, str]
-) -> list[float | None]:
+def _ranked_speedups(entry: _Entry, levels: Iterable[int]) -> list[float | None]:
     """Give one speedup a problem that counts for the rank; None where no kernel of it is correct."""
     return [
         row.speedup if row is not None and row.is_correct else None
-        for _, row in _first_of_ranked(entry, levels, certificates)
+        for _, row in _first_of_ranked(entry, levels)
     ]
 
 
-def _speedups(entry: _Entry, certificates: Mapping[str, str]) -> Speedups:
-    problems = tuple(
-        f"{level}_{at}"
-        for level in RANKED_LEVELS
-        for at in range(1, PROBLEM_COUNTS[level] + 1)
-        if f"{level}_{at}" not in certificates
-    )
-    return Speedups.of(problems, _ranked_speedups(entry, RANKED_LEVELS, certificates))
+def _speedups(entry: _Entry) -> Speedups:
+    problems = [f"{key.level}_{key.problem_id}" for key, _ in _first_of_ranked(entry, RANKED_LEVELS)]
+    return Speedups.of(problems, _ranked_speedups(entry, RANKED_LEVELS))
 
 
 def _light_share(entry: _Entry, correct: Iterable[Row]) -> float | None:
@@ -306,14 +301,12 @@ def _light_share(entry: _Entry, correct: Iterable[Row]) -> float | None:
     return statistics.median(shares) if shares else None
 
 
-def _pass_at_k(
-    entry: _Entry, levels: Sequence[int], problems: int, certificates: Mapping[str, str]
-) -> dict[int, float]:
+def _pass_at_k(entry: _Entry, levels: Sequence[int], problems: int) -> dict[int, float]:
     """Average pass@k over the problems that count; one without samples counts as never passed."""
     samples = {
         (level, at): n
         for (level, at), n in entry.samples.items()
-        if level in levels and f"{level}_{at}" not in certificates
+        if level in levels and f"{level}_{at}" not in entry.unranked
     }
     most = max(samples.values(), default=0)
     return {
@@ -323,9 +316,9 @@ def _pass_at_k(
     }
 
 
-def _failures(entry: _Entry, certificates: Mapping[str, str]) -> dict[str, int]:
+def _failures(entry: _Entry) -> dict[str, int]:
     counts: Counter[str] = Counter()
-    for key, row in _first_of_ranked(entry, RANKED_LEVELS, certificates):
+    for key, row in _first_of_ranked(entry, RANKED_LEVELS):
         if row is not None and not row.is_correct:
             counts[row.status.value] += 1
         elif row is None and key not in entry.submission.kernels:

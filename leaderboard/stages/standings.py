@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from kernel_evaluator.records.rows import ResultFile
 
-from leaderboard.light.roofline import Precision, precision_of
 from leaderboard.stages.speedups import Speedups
 
 Kind = Literal["entry", "baseline"]
@@ -110,14 +109,10 @@ class Board:
     gpu: str
     sizes: str
     standings: tuple[Standing, ...]
+    precision: str = "fp32"
     unranked_problems: Mapping[str, str] = field(default_factory=dict)
     """Problems that a trivial answer satisfies: `"1_23"` to the evidence in one sentence."""
     speedups: Mapping[str, Speedups] = field(default_factory=dict, repr=False)
     """Every entry's speedups over eager PyTorch, for scores over other sets of problems."""
     references: Mapping[Reference, Mapping[str, float]] = field(default_factory=dict)
     """How much faster than eager PyTorch each other reference is: to `"1_23"`, to a factor of at least 1."""
-
-    @property
-    def precision(self) -> Precision:
-        """The class of arithmetic that the board is for."""
-        return precision_of(self.name)
