@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from kernel_evaluator.records.rows import Row, Status
 
 from leaderboard.checks.document import MAX_KERNEL_BYTES
+from leaderboard.serve import KEY_VARIABLE
 
 if TYPE_CHECKING:
     from leaderboard.client import JudgeClient
 
 URL_VARIABLE = "KBL_URL"
-KEY_VARIABLE = "KBL_API_KEY"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import typer
 
 from leaderboard.commands.ends import failed
 from leaderboard.commands.options import Device, Gpus, Problems, finite, parse_indices, problem_set_in
-from leaderboard.serve import KEY
+from leaderboard.serve import KEY, KEY_VARIABLE
 from leaderboard.stages.checked import LONGEST_S, sizes_on
 from leaderboard.texts.say import say
 
@@ -65,7 +65,6 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     from leaderboard.serve.keys import keyring_of
     from leaderboard.serve.memory import MemoryFileError
     from leaderboard.serve.places import devices_of, place_of
-    from leaderboard.serve.process import KEY_VARIABLE
     from leaderboard.stages.evaluate import EvaluationError, chosen_device
 
     api_key = os.environ.get(KEY_VARIABLE, "")

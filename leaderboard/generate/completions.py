@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from leaderboard.texts.inert import encodable
@@ -22,19 +22,22 @@ class CompletionError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Completion:
-    """What an answer says. Counts are 0, and `cost_usd` is None, where the server does not tell."""
+class Reply:
+    """One answer and what it took. Counts are 0, and `cost_usd` is None, where nobody tells."""
 
     text: str
-    reasoning: str
-    usage: Mapping[str, Any]
-    finish_reason: str
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
+    reasoning: str = ""
+    """What the model thought, where the server tells that apart from what it said."""
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    """Tokens as the server counts them."""
+    finish_reason: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    seconds: float = 0.0
 
 
-def read_completion(content: bytes) -> Completion:
+def read_completion(content: bytes) -> Reply:
     """Read an answer's body; raise CompletionError."""
     try:
         answer = json.loads(content, parse_float=_finite, parse_int=_whole, parse_constant=lambda _: None)
@@ -52,7 +55,7 @@ def read_completion(content: bytes) -> Completion:
     message = _object("choices[0].message", choice.get("message"))
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    return Completion(
+    return Reply(
         text=_text(message.get("content")) or _encodable(message.get("refusal")),
         reasoning=_reasoning(message),
         usage=usage,

@@ -15,7 +15,7 @@ from typing import Any
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.workfile import utc_now
-from leaderboard.generate.models import Reply
+from leaderboard.generate.completions import Reply
 
 NAME = "generation.jsonl"
 _LOCK = threading.Lock()

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kernel_evaluator.machine.extras import require
 
-from leaderboard.generate.completions import CompletionError, read_completion
+from leaderboard.generate.completions import CompletionError, Reply, read_completion
 
 if TYPE_CHECKING:
     import httpx
@@ -79,22 +79,6 @@ class TransientError(Exception):
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         self.retry_after_s = retry_after_s
         super().__init__(message)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reply:
-    """One answer and what it took. `cost_usd` is None where nobody knows the price."""
-
-    text: str
-    reasoning: str = ""
-    """What the model thought, where the server tells that apart from what it said."""
-    usage: Mapping[str, Any] = field(default_factory=dict)
-    """Tokens as the server counts them."""
-    finish_reason: str = ""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = None
-    seconds: float = 0.0
 
 
 class Model(Protocol):
@@ -172,17 +156,10 @@ class OpenAIModel:
             found = read_completion(content)
         except CompletionError as error:
             raise TransientError(f"the answer is no chat completion: {error}") from error
-        counted = found.prompt_tokens, found.completion_tokens
-        return Reply(
-            text=found.text,
-            reasoning=found.reasoning,
-            usage=found.usage,
-            finish_reason=found.finish_reason,
-            prompt_tokens=found.prompt_tokens,
-            completion_tokens=found.completion_tokens,
-            cost_usd=self.price.cost_usd(*counted) if self.price else found.cost_usd,
-            seconds=seconds,
-        )
+        cost_usd = found.cost_usd
+        if self.price:
+            cost_usd = self.price.cost_usd(found.prompt_tokens, found.completion_tokens)
+        return replace(found, cost_usd=cost_usd, seconds=seconds)
 
 
 @dataclass(frozen=True, kw_only=True)

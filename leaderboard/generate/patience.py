@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 
-from leaderboard.generate.models import Message, Model, ModelError, Reply, TransientError
+from leaderboard.generate.completions import Reply
+from leaderboard.generate.models import Message, Model, ModelError, TransientError
 
 OnWait = Callable[[str, float], object]
 """Called before a pause for a failing server, by any thread: the reason, and the pause in seconds."""

@@ -13,8 +13,9 @@ from typing import Any
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.submission import kernel_sha256
+from leaderboard.generate.completions import Reply
 from leaderboard.generate.journal import append_line, read_lines
-from leaderboard.generate.models import Message, Reply
+from leaderboard.generate.models import Message
 
 NAME = "replies.jsonl"
 

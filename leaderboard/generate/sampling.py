@@ -11,9 +11,10 @@ from threading import Event
 
 from kernel_evaluator.records.keys import KernelKey
 
+from leaderboard.generate.completions import Reply
 from leaderboard.generate.journal import Journal
 from leaderboard.generate.looking import Looking, asking_again
-from leaderboard.generate.models import Message, Model, Reply
+from leaderboard.generate.models import Message, Model
 from leaderboard.generate.patience import OnWait, Patience, ask
 from leaderboard.generate.replies import Replies
 

@@ -16,8 +16,7 @@ from typing import Any
 from kernel_evaluator.engines.wire import MAX_ANSWER_BYTES, pack_request
 from kernel_evaluator.problems.jobs import Job, Settings
 
-KEY_VARIABLE = "KBL_API_KEY"
-"""Holds the server's API key; no process that judges gets it."""
+from leaderboard.serve import KEY_VARIABLE
 
 PARTING_S = 10.0
 """Seconds that a process which gives no more verdicts may take to write why and to end."""

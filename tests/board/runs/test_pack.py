@@ -12,8 +12,8 @@ from kernel_evaluator.upstream.files import RunFolder
 
 from leaderboard.checks.report import validate_file
 from leaderboard.files.submission import load
+from leaderboard.generate.completions import Reply
 from leaderboard.generate.journal import Journal
-from leaderboard.generate.models import Reply
 from leaderboard.generate.run import write_config
 from leaderboard.runs.pack import PackError, find_kernels, generation_metadata, pack, unpack
 
