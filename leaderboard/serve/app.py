@@ -17,10 +17,8 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Header, HTTPException, Query, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from kernel_evaluator.problems.jobs import Settings
-from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 
-from leaderboard.checks.document import MAX_KERNEL_BYTES
 from leaderboard.serve import guards, metrics
 from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements
@@ -33,20 +31,15 @@ POLL_S = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(Rules):
     """How the server is run. Without a key it lets everybody in: for one's own machine only."""
 
-    device: str
     devices: Sequence[Device]
-    problem_set: ProblemSet
     keyring: Keyring = field(default_factory=lambda: keyring_of("", None, own_problems=False))
     memory: Path | None = None
     memory_bytes: int = MAX_BYTES
-    place: str = ""
     max_queued: int = 1000
     max_kept: int = 10_000
-    max_source_bytes: int = MAX_KERNEL_BYTES
-    max_timeout_s: float = 600.0
     batch_size: int = 8
     first: Settings | None = None
     """What a process is made ready for before anything is asked."""
@@ -81,17 +74,10 @@ def make_app(settings: ServerSettings) -> FastAPI:
     guards.add_refusal(app)
     if settings.keyring.is_open:
         guards.add_neighbourhood(app)
-    rules = Rules(
-        device=settings.device,
-        problem_set=settings.problem_set,
-        place=settings.place,
-        max_source_bytes=settings.max_source_bytes,
-        max_timeout_s=settings.max_timeout_s,
-    )
     figures = metrics.Metrics(judgements, memory, workers.counts)
     judgements.on_done = figures.note
     _add_judgements(
-        app, Desk(rules, judgements, settings.keyring), _key_check(settings.keyring), workers.cancel
+        app, Desk(settings, judgements, settings.keyring), _key_check(settings.keyring), workers.cancel
     )
     _add_health(app, settings, judgements, workers, figures)
     return app

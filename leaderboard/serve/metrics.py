@@ -49,35 +49,35 @@ class _Figures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         counts, seconds = self._judgements.totals()
-        yield _counter("kbl_judgements_received", "Judgements taken in.", counts["received"])
-        yield _counter("kbl_judgements_cancelled", "Judgements cancelled.", counts["cancelled"])
-        yield _counter("kbl_judgements_remembered", "Judged before, answered at once.", counts["remembered"])
+        yield CounterMetricFamily("kbl_judgements_received", "Judgements taken in.", counts["received"])
+        yield CounterMetricFamily("kbl_judgements_cancelled", "Judgements cancelled.", counts["cancelled"])
+        yield CounterMetricFamily(
+            "kbl_judgements_remembered", "Judged before, answered at once.", counts["remembered"]
+        )
         yield _labelled(
             "kbl_judgements_done", "Judgements done, by status.", "status", _after("status:", counts)
         )
         yield _labelled(
             "kbl_judgements_by_key", "Judgements taken in, by key.", "key", _after("key:", counts)
         )
-        yield _counter("kbl_waiting_seconds", "Seconds spent waiting.", seconds["waiting"])
-        yield _counter("kbl_judging_seconds", "Seconds spent judging.", seconds["judging"])
+        yield CounterMetricFamily("kbl_waiting_seconds", "Seconds spent waiting.", seconds["waiting"])
+        yield CounterMetricFamily("kbl_judging_seconds", "Seconds spent judging.", seconds["judging"])
         gauges = self._judgements.gauges()
         yield GaugeMetricFamily("kbl_queue_length", "Judgements that wait.", gauges["queued"])
         yield GaugeMetricFamily("kbl_running", "Judgements in a batch at work.", gauges["running"])
         yield GaugeMetricFamily("kbl_kept", "Finished judgements that can be looked up.", gauges["kept"])
         workers = self._workers()
         yield GaugeMetricFamily("kbl_workers", "Devices whose worker is alive.", workers["alive"])
-        yield _counter("kbl_worker_starts", "Judging processes started.", workers["starts"])
-        yield _counter("kbl_worker_deaths", "Batches whose process died or never ran.", workers["deaths"])
+        yield CounterMetricFamily("kbl_worker_starts", "Judging processes started.", workers["starts"])
+        yield CounterMetricFamily(
+            "kbl_worker_deaths", "Batches whose process died or never ran.", workers["deaths"]
+        )
         failures = self._memory.failures if self._memory else 0
-        yield _counter("kbl_memory_failures", "Times that the memory could not be used.", failures)
+        yield CounterMetricFamily("kbl_memory_failures", "Times that the memory could not be used.", failures)
 
 
 def _after(prefix: str, counts: Mapping[str, int]) -> dict[str, int]:
     return {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)}
-
-
-def _counter(name: str, said: str, value: float) -> Metric:
-    return CounterMetricFamily(name, said, value)
 
 
 def _labelled(name: str, said: str, label: str, values: Mapping[str, int]) -> Metric:
