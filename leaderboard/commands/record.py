@@ -15,7 +15,7 @@ from leaderboard.texts.say import say
 if TYPE_CHECKING:
     from kernel_evaluator.records.rows import ResultFile
 
-    from leaderboard.stages.record import Case, Recorded
+    from leaderboard.stages.record import Recorded
 
 
 def register(app: typer.Typer) -> None:
@@ -48,8 +48,9 @@ def record_command(
     Exit status: 0 all are recorded or were already, 1 one was refused.
     """
     from leaderboard.files.store import StoreError
+    from leaderboard.files.submission import load
     from leaderboard.stages.parts import joined
-    from leaderboard.stages.record import RefusedError, read_work_file, record
+    from leaderboard.stages.record import RefusedError, case_of, read_work_file, record
 
     refused = False
     parts: dict[Path, ResultFile] = {}
@@ -61,7 +62,8 @@ def record_command(
             refused = True
     for result, files in joined(parts, data):
         try:
-            case = _case(result, submission, submissions, problems=problems, baselines=baselines)
+            loaded = load(submission or submissions / f"{result.entry}.json")
+            case = case_of(result, loaded, problem_set_in(problems), baselines)
             case = replace(case, evaluators=(*case.evaluators, *(evaluator or ())))
             recorded = record(case, *files, data=data, reason=reason)
         except (RefusedError, StoreError, ValueError, OSError) as error:
@@ -70,25 +72,6 @@ def record_command(
         else:
             say(_describe(recorded))
     raise typer.Exit(1 if refused else 0)
-
-
-def _case(
-    result: ResultFile,
-    submission: Path | None,
-    submissions: Path,
-    *,
-    problems: Path | None,
-    baselines: Path,
-) -> Case:
-    from leaderboard.files.baseline_files import usual_reference_ms
-    from leaderboard.files.submission import load
-    from leaderboard.stages.evaluate import load_problems
-    from leaderboard.stages.record import Case
-
-    loaded = load(submission or submissions / f"{result.entry}.json")
-    known = load_problems(problem_set_in(problems), loaded.kernels, result.sizes)
-    usual_ms = usual_reference_ms(baselines, result.board) if result.sizes == "full" else {}
-    return Case(result=result, submission=loaded, problems=known, usual_ms=usual_ms)
 
 
 def _describe(recorded: Recorded) -> str:

@@ -9,20 +9,16 @@ from typing import Any
 
 from kernel_evaluator.records.rows import ResultFile, Row
 
-from leaderboard.files import store
-from leaderboard.files.merged import merged_results
 from leaderboard.files.submission import Submission
 from leaderboard.stages.aggregate import counted, unranked_in
-from leaderboard.stages.boards import read_certificates, read_ranked, read_submissions
+from leaderboard.stages.boards import read_certificates, read_merged, read_ranked
 
 Line = dict[str, Any]
 
 
 def read_release(data: Path, submissions: Path) -> tuple[list[Line], list[Line]]:
     """Read what the boards show: rows of kernels, rows of entries. Raises StoreError for a broken file."""
-    results = store.recorded_results(data)
-    known = read_submissions(submissions, {result.entry for result in results})
-    merged = merged_results(data, results, known)
+    merged, known = read_merged(data, submissions)
     shown = [counted(result, known[result.entry]) for result in merged if result.entry in known]
     proven, certificates = read_ranked(), read_certificates()
     kernels = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -75,17 +75,10 @@ class WorkFile:
 
     def result(self) -> ResultFile:
         """Give the record as it stands now."""
-        rows = tuple(self._rows[key] for key in sorted(self._rows))
-        used = {row.environment for row in rows}
         now = utc_now()
-        return replace(
-            self._blank,
-            started_at=min(self._blank.started_at, now),  # the clock may have been set back since
-            finished_at=now,
-            environments={name: env for name, env in self._environments.items() if name in used},
-            rows=rows,
-            gpu_seconds=sum(row.gpu_seconds for row in rows),
-            cpu_seconds=sum(row.cpu_seconds for row in rows),
+        started_at = min(self._blank.started_at, now)  # the clock may have been set back since
+        return with_rows(
+            replace(self._blank, started_at=started_at, finished_at=now), self._rows, self._environments
         )
 
     def __enter__(self) -> WorkFile:
@@ -114,6 +107,20 @@ class WorkFile:
     def _write(self) -> None:
         store.write_atomically(self.path, store.dump_result(self.result()))
         self._written_at = time.monotonic()
+
+
+def with_rows(
+    result: ResultFile, rows: Mapping[KernelKey, Row], environments: Mapping[str, Environment]
+) -> ResultFile:
+    """Give a result other rows: in order, with their environments and the seconds that they took."""
+    ordered = tuple(rows[key] for key in sorted(rows))
+    return replace(
+        result,
+        rows=ordered,
+        environments={row.environment: environments[row.environment] for row in ordered},
+        gpu_seconds=sum(row.gpu_seconds for row in ordered),
+        cpu_seconds=sum(row.cpu_seconds for row in ordered),
+    )
 
 
 def _bounded(row: Row) -> Row:

@@ -17,7 +17,6 @@ from kernel_evaluator.records.rows import ResultFile
 from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files import store
-from leaderboard.files.baseline_files import usual_reference_ms
 from leaderboard.files.ledger import Spending
 from leaderboard.files.merged import merged_results
 from leaderboard.files.reviews import Review, add_review
@@ -38,9 +37,16 @@ from leaderboard.github.settings import BoardSettings, RepositorySettings
 from leaderboard.show.comment import Report
 from leaderboard.stages.agreement import difference
 from leaderboard.stages.boards import read_submissions
-from leaderboard.stages.evaluate import load_problems
 from leaderboard.stages.parts import fresh
-from leaderboard.stages.record import Case, Recorded, RefusedError, read_work_file, record, record_spending
+from leaderboard.stages.record import (
+    Case,
+    Recorded,
+    RefusedError,
+    case_of,
+    read_work_file,
+    record,
+    record_spending,
+)
 from leaderboard.texts.inert import code_span
 
 BASELINES = Path("baselines")
@@ -252,9 +258,7 @@ def _case(folder: Path, submission: Submission, board: BoardSettings) -> Case:
     except (store.StoreError, RefusedError, OSError) as error:
         log(str(error))
         raise UnusableError(f"The evaluation's result was refused: {code_span(str(error), 300)}.") from error
-    problems = load_problems(ProblemSet(), submission.kernels, result.sizes)
-    usual_ms = usual_reference_ms(BASELINES, result.board) if result.sizes == "full" else {}
-    return Case(result=result, submission=submission, problems=problems, usual_ms=usual_ms)
+    return case_of(result, submission, ProblemSet(), BASELINES)
 
 
 def _commit(case: Case, desk: _Desk) -> Published:

@@ -17,12 +17,12 @@ from kernel_evaluator.upstream.files import RunFolder
 
 from leaderboard.files.store import StoreError, dump_result, read_strictly, result_path, write_atomically
 from leaderboard.files.submission import Submission, load
+from leaderboard.files.workfile import with_rows
 from leaderboard.runs.run_evaluation import result_of
 from leaderboard.seed_scripts.runner import run_script
 from leaderboard.show import tables
 from leaderboard.stages.boards import load_boards
 from leaderboard.stages.evaluate import WORK_ROOT, load_problems
-from leaderboard.stages.parts import with_rows
 from leaderboard.stages.record import Case, record
 from leaderboard.texts.say import say
 

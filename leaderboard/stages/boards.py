@@ -9,7 +9,7 @@ from typing import Any
 from kernel_evaluator.problems.certificates import CERTIFICATES
 from kernel_evaluator.problems.deciding import SHARPNESS, Deal, deal_of, read
 from kernel_evaluator.records.places import PROBLEM_SET
-from kernel_evaluator.records.rows import BOARD_PRECISIONS
+from kernel_evaluator.records.rows import BOARD_PRECISIONS, ResultFile
 
 from leaderboard.files import store
 from leaderboard.files.merged import merged_results
@@ -25,10 +25,16 @@ MOST_PLACES = 0.01
 
 def load_boards(data: Path, submissions: Path) -> tuple[Board, ...]:
     """Read the files and aggregate them; raise StoreError or InvalidSubmissionError for a broken one."""
+    results, known = read_merged(data, submissions)
+    standing = {entry: without_struck_kernels(data, submission) for entry, submission in known.items()}
+    return aggregate(results, standing, read_certificates())
+
+
+def read_merged(data: Path, submissions: Path) -> tuple[list[ResultFile], dict[str, Submission]]:
+    """Read all results, each in the revision about its merged submission, and these submissions."""
     results = store.recorded_results(data)
     known = read_submissions(submissions, {result.entry for result in results})
-    standing = {entry: without_struck_kernels(data, submission) for entry, submission in known.items()}
-    return aggregate(merged_results(data, results, known), standing, read_certificates())
+    return merged_results(data, results, known), known
 
 
 def read_certificates(path: Path = CERTIFICATES) -> Certificates:

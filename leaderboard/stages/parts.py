@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import Environment, ResultFile, Row
+from kernel_evaluator.records.rows import ResultFile, Row
 
 from leaderboard.files import store
+from leaderboard.files.workfile import with_rows
 
 
 def joined(parts: Mapping[Path, ResultFile], data: Path) -> list[tuple[ResultFile, list[Path]]]:
@@ -58,20 +59,6 @@ def fresh(part: ResultFile, known: Sequence[Row]) -> dict[KernelKey, Row]:
     """The rows of a part that are not on record, just as they are."""
     recorded = {row.key: row for row in known}
     return {row.key: row for row in part.rows if row != recorded.get(row.key)}
-
-
-def with_rows(
-    result: ResultFile, rows: Mapping[KernelKey, Row], environments: Mapping[str, Environment]
-) -> ResultFile:
-    """Give a result other rows: in order, with their environments and the seconds that they took."""
-    ordered = tuple(rows[key] for key in sorted(rows))
-    return dataclasses.replace(
-        result,
-        rows=ordered,
-        environments={row.environment: environments[row.environment] for row in ordered},
-        gpu_seconds=sum(row.gpu_seconds for row in ordered),
-        cpu_seconds=sum(row.cpu_seconds for row in ordered),
-    )
 
 
 def wrong_totals(result: ResultFile) -> Iterator[str]:

@@ -18,16 +18,19 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from kernel_evaluator.machine.figures import gpu_model
 from kernel_evaluator.problems.jobs import Job, Settings
-from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet
 from kernel_evaluator.records.rows import ResultFile, Row, Status
 from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files import ledger, store
+from leaderboard.files.baseline_files import usual_reference_ms
 from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import Submission
+from leaderboard.files.workfile import with_rows
 from leaderboard.resources import SCHEMAS
 from leaderboard.stages.believed import doubts
-from leaderboard.stages.parts import fresh, with_rows, wrong_totals
+from leaderboard.stages.evaluate import load_problems
+from leaderboard.stages.parts import fresh, wrong_totals
 from leaderboard.stages.plan import ProblemKey
 
 FIRST_DAY = "2026-01-01T00:00:00Z"
@@ -71,6 +74,16 @@ class Case:
     def new_rows(self) -> Iterator[Row]:
         """The rows that are not on record already, just as they are."""
         return iter(fresh(self.result, self.before.rows if self.before else ()).values())
+
+
+def case_of(result: ResultFile, submission: Submission, problem_set: ProblemSet, baselines: Path) -> Case:
+    """Put beside a work file what it must agree with; raise ValueError where a problem cannot be judged."""
+    return Case(
+        result=result,
+        submission=submission,
+        problems=load_problems(problem_set, submission.kernels, result.sizes),
+        usual_ms=usual_reference_ms(baselines, result.board) if result.sizes == "full" else {},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
