@@ -97,7 +97,12 @@ def recorded_path(data: Path, board: str, entry: str) -> Path:
 
 def history_path(data: Path, board: str, entry: str, revision: int) -> Path:
     """Where an old revision stays readable."""
-    return data / "history" / board / entry / f"{revision}.json"
+    return history_folder(data, board, entry) / f"{revision}.json"
+
+
+def history_folder(data: Path, board: str, entry: str) -> Path:
+    """Where all of an entry's old revisions are."""
+    return data / "history" / board / entry
 
 
 def recorded_results(data: Path) -> list[ResultFile]:

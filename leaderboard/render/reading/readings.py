@@ -49,6 +49,11 @@ class Reading:
     packed: bytes
     evaluators: Counter[str]
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its board and its entry."""
+        return self.path.parent.name, self.path.stem
+
 
 @dataclass(frozen=True, kw_only=True)
 class EntryReader:

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
 from kernel_evaluator.problems.certificates import CERTIFICATES
@@ -81,7 +82,7 @@ class EntryFiles:
 
     def load(self, entry: str) -> Mapping[str, str]:
         """Read an entry's kernels: key to source; empty where it has none."""
-        path = self._path(entry)
+        path = self.submissions / f"{entry}.json"
         kernels: dict[str, str] = json.loads(path.read_bytes())["kernels"] if path.is_file() else {}
         return kernels
 
@@ -89,9 +90,6 @@ class EntryFiles:
         """Give the bytes of an entry's recorded result, of the revision that is shown."""
         newest = store.recorded_path(self.data, board, entry)
         return self.shown.get((board, entry), newest).read_bytes()
-
-    def _path(self, entry: str) -> Path:
-        return self.submissions / f"{entry}.json"
 
 
 def read_site(places: Places, config: SiteConfig) -> SiteData:
@@ -108,25 +106,18 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     if memory is not None:
         memory.keep_known(known)
     digests = {reading.scored.standing.entry: reading.submission_sha256 for reading in readings}
-    shown = {
-        (reading.path.parent.name, reading.path.stem): reading.shown
-        for reading in readings
-        if reading.shown != reading.path
-    }
-    files = {(reading.path.parent.name, reading.path.stem): reading.result_sha256 for reading in readings}
+    shown = {reading.place: reading.shown for reading in readings if reading.shown != reading.path}
     history, first_correct, verdicts = _read_history(places.data, boards, certificates)
     return SiteData(
         boards=boards,
         problems=problems,
         kernels=EntryFiles(places.submissions, places.data, digests, shown),
         present=present,
-        digests=files,
+        digests={reading.place: reading.result_sha256 for reading in readings},
         config=config,
-        lines={(reading.path.parent.name, reading.path.stem): reading.lines for reading in readings},
-        packed={(reading.path.parent.name, reading.path.stem): reading.packed for reading in readings},
-        evaluators={
-            (reading.path.parent.name, reading.path.stem): reading.evaluators for reading in readings
-        },
+        lines={reading.place: reading.lines for reading in readings},
+        packed={reading.place: reading.packed for reading in readings},
+        evaluators={reading.place: reading.evaluators for reading in readings},
         history=history,
         first_correct=first_correct,
         verdicts=verdicts,
@@ -152,7 +143,7 @@ def _read_entries(
         by_entry[path.stem].append(path)
     if memory is None:
         read = spread(reader.read, list(by_entry.values()), jobs=config.jobs, chunk=ENTRIES_A_TASK)
-        return sorted(chain.from_iterable(read), key=_path_of)
+        return sorted(chain.from_iterable(read), key=attrgetter("path"))
     files = {entry: _files_of(places, entry, paths) for entry, paths in by_entry.items()}
     known = {entry: memory.recall(entry, files[entry]) for entry in by_entry}
     due = [entry for entry, made in known.items() if made is None]
@@ -161,22 +152,15 @@ def _read_entries(
         known[entry] = made
         memory.keep(entry, files[entry], made)
     memory.forget(frozenset(by_entry))
-    return sorted(chain.from_iterable(known.values()), key=_path_of)
-
-
-def _path_of(reading: Reading) -> Path:
-    return reading.path
+    return sorted(chain.from_iterable(known.values()), key=attrgetter("path"))
 
 
 def _files_of(places: Places, entry: str, results: Iterable[Path]) -> list[Path]:
     """Name every file that an entry's scores come from."""
-    earlier = [path for result in results for path in _history_files(places.data, result.parent.name, entry)]
+    folders = (store.history_folder(places.data, result.parent.name, entry) for result in results)
+    earlier = [path for folder in folders for path in sorted(folder.glob("*.json"))]
     others = [places.submissions / f"{entry}.json", places.data / "struck.json"]
     return [*results, *earlier, *(path for path in others if path.is_file())]
-
-
-def _history_files(data: Path, board: str, entry: str) -> list[Path]:
-    return sorted(store.history_path(data, board, entry, 0).parent.glob("*.json"))
 
 
 def _read_history(
@@ -187,7 +171,7 @@ def _read_history(
     verdicts: dict[tuple[str, str], dict[str, list[Verdict]]] = {}
     for board in boards:
         for standing in board.standings:
-            folder = store.history_path(data, board.name, standing.entry, 0).parent
+            folder = store.history_folder(data, board.name, standing.entry)
             files = {int(path.stem): path for path in folder.glob("*.json") if path.stem.isdecimal()}
             earlier = [files[number] for number in sorted(files) if number < standing.result.revision]
             results = [store.read_result(path) for path in earlier]
