@@ -190,10 +190,10 @@ def _bound(counts: dict[str, Any]) -> str:
     return "no bound" if bound is None else f"below {100 * bound:.1f} %"
 
 
-def write_document(path: Path = ROOT / "docs" / "trust.md") -> None:
+def write_document() -> None:
     """Put the rates of all recorded results into the page on trust."""
     reports = [json.loads(file.read_text("utf-8")) for file in sorted(RESULTS.glob("redteam-*.json"))]
-    renew(path, RATES_START, RATES_END, rates_table(reports))
+    renew(ROOT / "docs" / "trust.md", RATES_START, RATES_END, rates_table(reports))
 
 
 def rule_of_three(n: int, found: int) -> float | None:

@@ -85,6 +85,14 @@ class ModelNew(nn.Module):
 """
 
 
+def command(pid: int) -> str:
+    """The command line of a process; empty where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 def jobs_of(*sources, problem=PROBLEM):
     """Jobs for one problem: the position is the sample."""
     return [

@@ -42,6 +42,11 @@ class FakeEngine:
             )
 
 
+def rows_of(jobs):
+    """The rows that jobs get; what counts is judged once."""
+    return [verdict.row for verdict in FakeEngine().run(jobs, Settings())]
+
+
 def rows_found_twice(jobs, environment=GPU):
     """The rows of an evaluation that was finished: what counts was judged a second time."""
     first = [verdict.row for verdict in FakeEngine(environment).run(jobs, Settings())]

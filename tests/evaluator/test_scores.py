@@ -80,8 +80,8 @@ MACHINE = math.log(1 + scores.ELSEWHERE_SHARE)
 """As far as another machine may move the logarithm of a speedup."""
 
 
-def _gains(seed, level, problems=250):
-    return scores.log_gains(np.exp(np.random.default_rng(seed).normal(level, 0.3, problems)))
+def _gains(seed, level):
+    return scores.log_gains(np.exp(np.random.default_rng(seed).normal(level, 0.3, 250)))
 
 
 def test_entries_that_differ_by_noise_share_a_rank_and_a_clear_winner_does_not():

@@ -149,9 +149,9 @@ class Project:
         labelled["label"]["name"] = name
         return self.runner.run("evaluate.yml", "pull_request_target", labelled, head=checkout)
 
-    def dispatch(self, pull: Pull, head: str | None = None, sender: str = "maria") -> Run:
+    def dispatch(self, pull: Pull, sender: str = "maria") -> Run:
         """Start the evaluation by hand."""
-        given = payload("workflow_dispatch", pull, head or self.host.head_of(pull), sender)
+        given = payload("workflow_dispatch", pull, self.host.head_of(pull), sender)
         return self.runner.run("evaluate.yml", "workflow_dispatch", given)
 
     @property

@@ -12,8 +12,8 @@ from commandline import kbl
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install '.[export]'")
 
 from canned_model import CannedModel, serving
-from fake_engine import FakeEngine
-from kernel_evaluator.problems.jobs import Settings, unmeasured_row
+from fake_engine import rows_of
+from kernel_evaluator.problems.jobs import unmeasured_row
 from kernel_evaluator.records.rows import Environment, ResultFile, Status
 
 from leaderboard.export.release import read_release
@@ -29,10 +29,6 @@ KERNEL = (
     "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
 )
 HEADS = ("# speedup 3.0", "# speedup 1.5", "# status mismatch", "# speedup 1.51")
-
-
-def judge(jobs):
-    return [verdict.row for verdict in FakeEngine().run(jobs, Settings())]
 
 
 def answer(messages, number):
@@ -59,7 +55,7 @@ def run(tmp_path_factory):
         )
         generation = asked.open()
         generation.draw(lambda key: None)
-    rows = judge([_job(reply.key, reply.code) for reply in read_replies(folder / "one")])
+    rows = rows_of([_job(reply.key, reply.code) for reply in read_replies(folder / "one")])
     result = ResultFile(
         entry="one",
         submission_sha256="0" * 64,
@@ -157,7 +153,7 @@ def test_every_export_says_alike_why_a_reply_is_left_out(run):
 def test_the_turns_of_a_sample_carry_their_feedback_and_rewards(tmp_path):
     with serving(CannedModel(lambda messages, number: f"{HEADS[2 if number <= 1 else 0]}\n{KERNEL}")) as url:
         only = {"only": "1/1", "check": False, "turns": 3}
-        Request(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open(judge).draw(
+        Request(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open(rows_of).draw(
             lambda key: None
         )
     [line] = trajectories(read_samples([tmp_path / "run"], []), Thinking()).lines
@@ -172,7 +168,7 @@ def test_what_was_thought_before_an_earlier_answer_is_in_no_prompt(tmp_path):
         only = {"only": "1/19", "backend": "triton", "regenerations": 1}
         Request(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open().draw(lambda key: None)
     samples = [
-        Sample(run="run", reply=reply, row=judge([_job(reply.key, reply.code)])[0])
+        Sample(run="run", reply=reply, row=rows_of([_job(reply.key, reply.code)])[0])
         for reply in read_replies(tmp_path / "run")
     ]
     messages = conversations(samples, Thinking()).lines[-1]["messages"]

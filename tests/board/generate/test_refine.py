@@ -2,8 +2,7 @@
 
 import pytest
 from canned_model import GOOD, CannedModel, serving
-from fake_engine import FakeEngine
-from kernel_evaluator.problems.jobs import Settings
+from fake_engine import rows_of
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Failure, Row, Status
 
@@ -19,11 +18,7 @@ def attempt_of_its_turn(messages, number):
     return f"{ATTEMPTS[turn]}\n{KERNEL}"
 
 
-def judge(jobs):
-    return [verdict.row for verdict in FakeEngine().run(jobs, Settings())]
-
-
-def generation(tmp_path, url, judge=judge, **more):
+def generation(tmp_path, url, judge=rows_of, **more):
     only = {"only": "1/1,1/2", "check": False, "turns": 3, **more}
     return Request(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open(judge)
 
@@ -53,7 +48,7 @@ def test_the_model_is_told_what_the_evaluator_found(tmp_path):
 
 def test_a_run_stopped_between_turns_goes_on_where_it_was(tmp_path):
     def failing(jobs):
-        for at, row in enumerate(judge(jobs)):
+        for at, row in enumerate(rows_of(jobs)):
             if at:
                 raise OSError("the machine went away")
             yield row
@@ -71,7 +66,7 @@ def test_an_attempt_that_the_evaluator_could_not_judge_is_judged_by_the_next_run
     def broken(jobs):
         digests = dict.fromkeys(("kernel_sha256", "problem_sha256", "evaluator_sha256"), "x")
         lost = [job.key for job in jobs if job.key.problem_id == 1]
-        rows = judge([job for job in jobs if job.key not in lost])
+        rows = rows_of([job for job in jobs if job.key not in lost])
         return [*rows, *(Row(key=key, status=Status.INFRA_ERROR, **digests) for key in lost)]
 
     server = CannedModel(attempt_of_its_turn)

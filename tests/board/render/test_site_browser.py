@@ -34,8 +34,8 @@ def entry_data(board: str, entry: str) -> dict[str, Any]:
     return data
 
 
-def board(page: Any, site: str, query: str = "") -> None:
-    page.goto(f"{site}boards/H200.html{query}")
+def board(page: Any, site: str) -> None:
+    page.goto(f"{site}boards/H200.html")
     page.wait_for_selector("#standings thead button")
 
 

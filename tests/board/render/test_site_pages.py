@@ -137,12 +137,12 @@ def packed(path: Path) -> Any:
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
-def code_file(out: Path, submissions: Path, entry: str, key: str = "level_1_problem_1_sample_0") -> Path:
-    """The file of the site that holds an entry's kernel, by its content."""
-    digest = kernel_sha256(json.loads((submissions / f"{entry}.json").read_text())["kernels"][key])
-    problem = "_".join(key.split("_")[1:4:2])
-    shards = json.loads((out / f"api/v1/problems/H200/{problem}.json").read_text())["shards"]
-    return out / f"kernels/{problem}/{int(digest[:2], 16) * shards // 256}.json.gz"
+def code_file(out: Path, submissions: Path, entry: str) -> Path:
+    """The file of the site that holds an entry's kernel for problem 1/1, by its content."""
+    kernels = json.loads((submissions / f"{entry}.json").read_text())["kernels"]
+    digest = kernel_sha256(kernels["level_1_problem_1_sample_0"])
+    shards = json.loads((out / "api/v1/problems/H200/1_1.json").read_text())["shards"]
+    return out / f"kernels/1_1/{int(digest[:2], 16) * shards // 256}.json.gz"
 
 
 def files_of(folder: Path) -> dict[Path, bytes]:

@@ -55,7 +55,7 @@ def work_of(house, row):
     return path
 
 
-def honest_row(speedup=2.0):
+def honest_row():
     job = Job(key=KEY, source=SOURCE, problem=ProblemSet().load(1, 1))
     digests = {
         "key": KEY,
@@ -65,8 +65,7 @@ def honest_row(speedup=2.0):
         "finished_at": "2026-02-01T00:00:00Z",
         "gpu_seconds": 1.0,
     }
-    first, second = timed_row(digests, speedup), timed_row(digests, speedup, alone_ms=1.001)
-    return confirmed(first, second) if speedup > 1 else first
+    return confirmed(timed_row(digests, 2.0), timed_row(digests, 2.0, alone_ms=1.001))
 
 
 def recorded(house, work, usual_ms=None):
@@ -304,22 +303,18 @@ def said_of(doubt):
     return doubt.partition(":")[0].removeprefix("second.").partition(" must")[0]
 
 
-@pytest.mark.parametrize(("result", "row"), REAL_ROWS, ids=[f"{r.entry}-{x.key}" for r, x in REAL_ROWS])
+ROWS = [*REAL_ROWS, *CONFIRMED]
+
+
+@pytest.mark.parametrize(("result", "row"), ROWS, ids=[f"{r.entry}-{x.key}" for r, x in ROWS])
 def test_every_row_that_an_h200_gave_is_believed_but_for_what_must_now_be_there(result, row):
-    found = list(doubts(row, result, USUAL_MS[row.key.level, row.key.problem_id]))
-    assert {said_of(doubt) for doubt in found} - {"rounds.lone"} == {"checks are missing"}
-
-
-@pytest.mark.parametrize(("result", "row"), CONFIRMED, ids=[f"{r.entry}-{x.key}" for r, x in CONFIRMED])
-def test_a_row_that_was_found_twice_is_believed(result, row):
     found = list(doubts(row, result, USUAL_MS[row.key.level, row.key.problem_id]))
     assert {said_of(doubt) for doubt in found} - {"rounds.lone"} == {"checks are missing"}
 
 
 @pytest.mark.parametrize("seed", range(160))
 def test_no_real_row_that_was_changed_afterwards_is_believed(seed):
-    rows = [*REAL_ROWS, *CONFIRMED]
-    result, row = rows[seed % len(rows)]
+    result, row = ROWS[seed % len(ROWS)]
     draw = random.Random(seed)
     while (changed := Row.from_json(mutated(row, draw))) and not tells(row, changed):
         pass

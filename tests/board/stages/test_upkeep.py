@@ -76,13 +76,14 @@ def test_what_no_reader_sees_is_left_out_of_reasons(tmp_path: Path) -> None:
     assert "copied kernels 🙂" in (tmp_path / "notices.json").read_text()
 
 
-def test_a_kernel_is_struck_once(tmp_path: Path) -> None:
-    def strike() -> None:
-        upkeep.strike(tmp_path, SUBMISSIONS, "founders-triton", STRUCK, why="x", today=date(2026, 11, 24))
+def strike(data: Path) -> None:
+    upkeep.strike(data, SUBMISSIONS, "founders-triton", STRUCK, why="x", today=date(2026, 11, 24))
 
-    strike()
+
+def test_a_kernel_is_struck_once(tmp_path: Path) -> None:
+    strike(tmp_path)
     with pytest.raises(UpkeepError, match="struck already, since 2026-11-24"):
-        strike()
+        strike(tmp_path)
     assert 1 == len(json.loads((tmp_path / "notices.json").read_text()))
 
 
@@ -108,22 +109,19 @@ def test_a_struck_kernel_counts_as_missing_and_its_entry_keeps_a_rank(tmp_path: 
 def test_a_strike_that_cannot_be_told_in_public_is_none(tmp_path: Path) -> None:
     (tmp_path / "notices.json").write_text("{}")
     with pytest.raises(StoreError, match=r"notices\.json"):
-        upkeep.strike(tmp_path, SUBMISSIONS, "founders-triton", STRUCK, why="x", today=date(2026, 11, 24))
+        strike(tmp_path)
     assert () == read_strikes(tmp_path)
 
 
 def test_a_strike_that_a_full_disk_cuts_off_is_told_first_and_once(tmp_path: Path) -> None:
-    def strike() -> None:
-        upkeep.strike(tmp_path, SUBMISSIONS, "founders-triton", STRUCK, why="x", today=date(2026, 11, 24))
-
     old = {"date": "2026-01-01", "entry": "other", "what": "Withdrawn", "why": "y" * 4000}
     (tmp_path / "notices.json").write_text(json.dumps([old]))
     with room_for(4000), pytest.raises(OSError, match="File too large"):
-        strike()
+        strike(tmp_path)
     assert () == read_strikes(tmp_path)
-    strike()
+    strike(tmp_path)
     (tmp_path / "struck.json").unlink()  # as where it was killed in between
-    strike()
+    strike(tmp_path)
     assert 2 == len(json.loads((tmp_path / "notices.json").read_text()))
 
 

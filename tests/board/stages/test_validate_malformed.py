@@ -270,18 +270,13 @@ def test_an_address_has_no_blanks_by_the_same_rule_in_the_browser(text: str) -> 
     assert ["field"] == [each.rule for each in check(named(url=text)).mistakes]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["Entry.json", "-entry.json", "ent ry.json", "é.json", "x" * 65 + ".json", "a..json", ".json"],
-)
-def test_a_file_name_that_is_no_entry_id_is_refused(name: str) -> None:
-    assert ["file-name"] == [mistake.rule for mistake in check(submission(), name).mistakes]
+NO_ENTRY = ("Entry.json", "-entry.json", "ent ry.json", "é.json", "x" * 65 + ".json", "a..json", ".json")
+UNSUFFIXED = ("entry.txt", "entry.", "entry.json\n")
+RESERVED = ("index.json", "nul.json", "con.v2.json")
 
 
-@pytest.mark.parametrize(
-    "name", ["entry.txt", "entry.", "entry.json\n", "index.json", "nul.json", "con.v2.json"]
-)
-def test_a_reserved_or_unsuffixed_file_name_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", [*NO_ENTRY, *UNSUFFIXED, *RESERVED])
+def test_a_file_name_that_no_entry_can_have_is_refused(name: str) -> None:
     assert ["file-name"] == [mistake.rule for mistake in check(submission(), name).mistakes]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from compiling import TINY
-from evaluating import SOURCE, kernel
+from evaluating import SOURCE, command, kernel
 from kernel_evaluator.walls import sandbox
 
 DEADLINE_S = 60
@@ -71,13 +71,6 @@ def family_once_a_candidate_runs(process: subprocess.Popen[str]) -> set[int]:
 def namespace_of(pid: int) -> str:
     try:
         return str(Path(f"/proc/{pid}/ns/pid").readlink())
-    except OSError:
-        return ""
-
-
-def command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -85,7 +85,7 @@ def jobs(count: int, source: str = PLAIN) -> list[Job]:
     return [Job(key=key, source=f"{source}{key}\n", problem=PROBLEM) for key in keys[:count]]
 
 
-def verdict(job: Job, status: Status = Status.CORRECT, environment: Environment = H100) -> Verdict:
+def verdict(job: Job, status: Status = Status.CORRECT) -> Verdict:
     row = Row(
         key=job.key,
         status=status,
@@ -99,7 +99,7 @@ def verdict(job: Job, status: Status = Status.CORRECT, environment: Environment 
         row = dataclasses.replace(row, trials_passed=5, trials_asked=5, **timed)
     else:
         row = dataclasses.replace(row, failure=Failure(name=status.value, message="as asked"))
-    return Verdict(row=row, environment=environment)
+    return Verdict(row=row, environment=H100)
 
 
 def judge_all(request: str, status: Status = Status.CORRECT) -> str:

@@ -5,10 +5,19 @@ import signal
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from evaluating import RIGHT, SOURCE, is_late, is_without_verdict, jobs_of, judge, kernel, own_processes
+from evaluating import (
+    RIGHT,
+    SOURCE,
+    command,
+    is_late,
+    is_without_verdict,
+    jobs_of,
+    judge,
+    kernel,
+    own_processes,
+)
 from kernel_evaluator import oracle
 from kernel_evaluator.candidate.frames import Op
 from kernel_evaluator.candidate.processes import Home, Zygote
@@ -234,7 +243,7 @@ def test_a_lost_oracle_is_replaced_its_job_tried_again_and_then_given_up():
     assert rows[1].status == "correct"
     assert own_processes() <= others
     deadline = time.monotonic() + 60
-    while left := {pid for family in families for pid in family if "kernel_evaluator" in _command(pid)}:
+    while left := {pid for family in families for pid in family if "kernel_evaluator" in command(pid)}:
         assert time.monotonic() < deadline, f"{left} outlived their oracle"
         time.sleep(0.1)
 
@@ -245,17 +254,10 @@ def _kill_oracles(families: list[set[int]], count: int, others: set[int]) -> Non
     while len(families) < count and time.monotonic() < deadline:
         for pid in own_processes() - others:
             family = set(sandbox.descendants(pid))
-            if "kernel_evaluator.oracle_process" in _command(pid) and len(family) > 3:
+            if "kernel_evaluator.oracle_process" in command(pid) and len(family) > 3:
                 families.append(family)
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def test_the_references_process_is_replaced_after_some_problems(monkeypatch):

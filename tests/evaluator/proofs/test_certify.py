@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 import torch
 from kernel_evaluator.labels import census
 from kernel_evaluator.numerics import compare
@@ -13,14 +12,6 @@ from typer.testing import CliRunner
 
 from leaderboard.cli import app
 from leaderboard.stages.boards import PLACES, read_certificates
-
-
-@pytest.fixture(autouse=True)
-def few_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def examine(level, problem_id, precision="fp32"):

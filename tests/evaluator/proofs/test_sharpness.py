@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import torch
 from kernel_evaluator.problems import deciding
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from kernel_evaluator.proofs import sharpness, twins
@@ -26,14 +25,6 @@ def get_init_inputs():
 """
 
 
-@pytest.fixture(autouse=True)
-def few_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def made(source):
     return Problem(level=1, problem_id=1, name="1_Made", source=source)
 
@@ -42,8 +33,8 @@ def real(level, problem_id):
     return ProblemSet().load(level, problem_id).reduced(read_sizes())
 
 
-def seen(problem, distribution, variant="affine"):
-    return sharpness.Survey(problem, "cpu", "fp32", variant).see(distribution)
+def seen(problem, distribution):
+    return sharpness.Survey(problem, "cpu", "fp32", "affine").see(distribution)
 
 
 def entry(problem):
