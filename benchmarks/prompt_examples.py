@@ -25,7 +25,7 @@ from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 
 from leaderboard.prompts import EXAMPLES
-from leaderboard.stages.evaluate import open_place, visible_gpus
+from leaderboard.stages.engines import open_place, visible_gpus
 
 RESULTS = Path(__file__).parent / "results" / "prompt_examples.json"
 LEVEL = 4

@@ -36,7 +36,7 @@ from leaderboard.prompts.shown import shown
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.workers import Device, Workers
 from leaderboard.stages.checked import checked, chosen_problems, reductions, sizes_on
-from leaderboard.stages.evaluate import chosen_device, visible_gpus
+from leaderboard.stages.engines import chosen_device, visible_gpus
 from leaderboard.texts.say import say
 
 KERNEL = "kernel"

@@ -119,9 +119,9 @@ def measured(speedup):
 
 if __name__ == "__main__":
     from leaderboard.cli import app
-    from leaderboard.stages import evaluate
+    from leaderboard.stages import engines
 
     delay_s = float(os.environ.get("FAKE_DELAY_S", "0"))
-    evaluate.ENGINES["fake"] = lambda *_: evaluate.Place(engine=FakeEngine(delay_s=delay_s), gpu="H200")
+    engines.ENGINES["fake"] = lambda *_: engines.Place(engine=FakeEngine(delay_s=delay_s), gpu="H200")
     sys.argv[0] = "kbl"
     app()

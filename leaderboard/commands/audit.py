@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from leaderboard.files.submission import Submission
     from leaderboard.runs.audit import Finding
-    from leaderboard.stages.evaluate import Place
+    from leaderboard.stages.engines import Place
 
 _Result = Annotated[Path, typer.Argument(help="Result file under data/results/.")]
 _Entry = Annotated[Path | None, typer.Option("--submission", help="Its submission; by its entry's name.")]
@@ -68,7 +68,8 @@ def audit_command(
     from leaderboard.files.store import StoreError, read_result
     from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.runs.audit import audit, choose, jobs_for
-    from leaderboard.stages.evaluate import EvaluationError, load_problems
+    from leaderboard.stages.engines import EvaluationError
+    from leaderboard.stages.evaluate import load_problems
 
     require("evaluate", "kbl audit")
     try:
@@ -118,7 +119,8 @@ def replay_command(
     from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.runs.audit import jobs_for
     from leaderboard.stages.agreement import other_work
-    from leaderboard.stages.evaluate import EvaluationError, load_problems
+    from leaderboard.stages.engines import EvaluationError
+    from leaderboard.stages.evaluate import load_problems
     from leaderboard.texts.inert import log_text
 
     require("evaluate", "kbl replay")
@@ -188,7 +190,7 @@ def certify_command(
     from kernel_evaluator.problems.deciding import SHARPNESS
     from kernel_evaluator.records.rows import BOARD_PRECISIONS
 
-    from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
+    from leaderboard.stages.engines import EvaluationError, chosen_device, open_place
 
     require("evaluate", "kbl certify")
     where = chosen_device(device.value)
@@ -321,7 +323,7 @@ def _judged_by(
     from kernel_evaluator.problems.jobs import Settings
 
     from leaderboard.files.submission import load
-    from leaderboard.stages.evaluate import chosen_device, open_place
+    from leaderboard.stages.engines import chosen_device, open_place
 
     entry = load(submission or Path("submissions") / f"{result.entry}.json")
     if entry.entry != result.entry:

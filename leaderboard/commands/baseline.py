@@ -135,7 +135,7 @@ def measure_command(
 
     from leaderboard.files.store import StoreError
     from leaderboard.runs.baseline_runs import BaselineRun
-    from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
+    from leaderboard.stages.engines import EvaluationError, chosen_device, open_place
 
     try:
         if precision not in BOARD_PRECISIONS:

@@ -81,7 +81,7 @@ def evaluate(job: JobOption, out: OutOption) -> None:
     from leaderboard.github.evaluation import run_evaluation
     from leaderboard.github.event import EventError, run_attempt
     from leaderboard.github.settings import SettingsError, read_settings
-    from leaderboard.stages.evaluate import EvaluationError
+    from leaderboard.stages.engines import EvaluationError
 
     try:
         fine = run_evaluation(read_settings(), job, out, attempt=run_attempt())

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from kernel_evaluator.problems.problem_set import ProblemSet
 
     from leaderboard.show.progress import Reporter
-    from leaderboard.stages.evaluate import Evaluation, Outcome, Place
+    from leaderboard.stages.engines import Place
+    from leaderboard.stages.evaluate import Evaluation, Outcome
     from leaderboard.stages.plan import Selection
 
 
@@ -99,7 +100,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     from kernel_evaluator.problems.jobs import Settings
 
     from leaderboard.show.progress import Reporter
-    from leaderboard.stages.evaluate import EvaluationError, chosen_device, open_place
+    from leaderboard.stages.engines import EvaluationError, chosen_device, open_place
 
     if timing_method is not TimingMethod.CUDA_EVENT and profile is ProfileChoice.RANKED:
         say(f"note: --timing-method {timing_method} decides nothing without --profile compat", err=True)
@@ -136,7 +137,8 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
 def _evaluate_one(path: Path, request: Request) -> bool:
     from leaderboard.files import submission
     from leaderboard.files.store import StoreError
-    from leaderboard.stages.evaluate import Evaluation, EvaluationError, load_problems, made_for_gpus
+    from leaderboard.stages.engines import EvaluationError, made_for_gpus
+    from leaderboard.stages.evaluate import Evaluation, load_problems
 
     try:
         loaded = submission.load(path)

@@ -115,7 +115,7 @@ def run_request(build: Callable[[], Request]) -> int:
     from leaderboard.generate.models import ModelError
     from leaderboard.generate.request import describe
     from leaderboard.generate.run import ConfigError
-    from leaderboard.stages.evaluate import EvaluationError
+    from leaderboard.stages.engines import EvaluationError
 
     try:
         request = build()

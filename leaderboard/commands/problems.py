@@ -100,7 +100,7 @@ def check_command(  # noqa: PLR0913  # one option a choice
     """
     from kernel_evaluator.machine.extras import require
 
-    from leaderboard.stages.evaluate import visible_gpus
+    from leaderboard.stages.engines import visible_gpus
 
     if device not in ("cpu", "cuda") or sizes not in ("auto", "full", "reduced"):
         raise failed("--device must be cpu or cuda, --sizes auto, full or reduced", 2)

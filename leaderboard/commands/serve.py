@@ -65,7 +65,7 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     from leaderboard.serve.keys import keyring_of
     from leaderboard.serve.memory import MemoryFileError
     from leaderboard.serve.places import devices_of, place_of
-    from leaderboard.stages.evaluate import EvaluationError, chosen_device
+    from leaderboard.stages.engines import EvaluationError, chosen_device
 
     api_key = os.environ.get(KEY_VARIABLE, "")
     if not (api_key or keys) and host not in ("127.0.0.1", "localhost", "::1"):

@@ -240,7 +240,7 @@ def parse_price(text: str) -> Price | None:
 
 def open_judge(engine: str, device: str, precision: str) -> Judge:
     """Start the engine that judges between turns, at the sizes that fit the device."""
-    from leaderboard.stages.evaluate import chosen_device, open_place
+    from leaderboard.stages.engines import chosen_device, open_place
 
     device = chosen_device(device, engine)
     place = open_place(engine, device)

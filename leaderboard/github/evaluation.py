@@ -15,14 +15,8 @@ from leaderboard.github.job import read_job, recorded_with
 from leaderboard.github.say import log
 from leaderboard.github.settings import RepositorySettings
 from leaderboard.show.progress import describe
-from leaderboard.stages.evaluate import (
-    Evaluation,
-    EvaluationError,
-    Outcome,
-    evaluate,
-    load_problems,
-    open_place,
-)
+from leaderboard.stages.engines import EvaluationError, open_place
+from leaderboard.stages.evaluate import Evaluation, Outcome, evaluate, load_problems
 
 BILL = "bill.json"
 """Where an evaluation leaves what its meter counted; written anew at every look."""

@@ -11,7 +11,7 @@ from kernel_evaluator.engines.epoch import unserved
 from kernel_evaluator.records.rows import BOARD_PRECISIONS, Sizes, board_name
 
 from leaderboard.files.typed import read_toml, typed
-from leaderboard.stages.evaluate import ENGINES
+from leaderboard.stages.engines import ENGINES
 from leaderboard.stages.money import Caps
 from leaderboard.texts.faults import words_for
 

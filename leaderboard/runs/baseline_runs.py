@@ -18,7 +18,8 @@ from kernel_evaluator.records.keys import RANKED_LEVELS, KernelKey
 from kernel_evaluator.records.rows import Environment, ResultFile, Row, Timing
 
 from leaderboard.files.submission import unsent
-from leaderboard.stages.evaluate import Evaluation, Place, evaluate, load_problems
+from leaderboard.stages.engines import Place
+from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 from leaderboard.stages.plan import Selection
 
 _COMPILED = '''

@@ -27,7 +27,8 @@ from kernel_evaluator.upstream.files import (
 from leaderboard.files import store
 from leaderboard.files.submission import unsent
 from leaderboard.runs.pack import read_source
-from leaderboard.stages.evaluate import Evaluation, EvaluationError, Outcome, Place, evaluate, load_problems
+from leaderboard.stages.engines import EvaluationError, Place
+from leaderboard.stages.evaluate import Evaluation, Outcome, evaluate, load_problems
 from leaderboard.stages.plan import Selection
 
 

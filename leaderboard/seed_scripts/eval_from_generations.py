@@ -21,7 +21,8 @@ from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.show.progress import Reporter
 from leaderboard.stages.build import build_all, summary_table
 from leaderboard.stages.checked import AnySet, checked, sizes_on
-from leaderboard.stages.evaluate import Place, chosen_device, load_problems, open_place
+from leaderboard.stages.engines import Place, chosen_device, open_place
+from leaderboard.stages.evaluate import load_problems
 from leaderboard.texts.say import say
 
 UNUSED = {

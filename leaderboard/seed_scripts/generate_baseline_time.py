@@ -23,7 +23,7 @@ from leaderboard.files.store import StoreError, read_strictly
 from leaderboard.runs.reading import read_times
 from leaderboard.seed_scripts.runner import run_script
 from leaderboard.stages.checked import AnySet, checked_problem, reductions, sizes_on
-from leaderboard.stages.evaluate import chosen_device, open_place
+from leaderboard.stages.engines import chosen_device, open_place
 from leaderboard.texts.say import say
 
 PLAIN = "baseline_time_torch"

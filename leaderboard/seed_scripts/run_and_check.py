@@ -16,7 +16,7 @@ from kernel_evaluator.records.rows import Row, Sizes
 from leaderboard.runs.pack import read_source
 from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.stages.checked import checked, checked_problem, reductions, sizes_on
-from leaderboard.stages.evaluate import chosen_device, open_place
+from leaderboard.stages.engines import chosen_device, open_place
 from leaderboard.texts.say import say
 
 OWN_REFERENCE = (4, 1)

@@ -11,7 +11,7 @@ from leaderboard.files.store import StoreError
 from leaderboard.files.submission import InvalidSubmissionError
 from leaderboard.runs.pack import PackError
 from leaderboard.seed_scripts.options import OptionError, asks_for_help, help_text, read_options
-from leaderboard.stages.evaluate import EvaluationError
+from leaderboard.stages.engines import EvaluationError
 from leaderboard.stages.record import RefusedError
 from leaderboard.texts.say import say
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from kernel_evaluator.machine.extras import require
 
 from leaderboard.serve.workers import Device
-from leaderboard.stages.evaluate import EvaluationError, gpu_of, visible_gpus
+from leaderboard.stages.engines import EvaluationError, gpu_of, visible_gpus
 
 
 def devices_of(engine: str, device: str, gpus: Sequence[int] | None) -> list[Device]:

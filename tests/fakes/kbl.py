@@ -33,7 +33,7 @@ from typer.main import get_command
 
 from leaderboard.cli import app
 from leaderboard.files import store
-from leaderboard.stages import evaluate
+from leaderboard.stages import engines
 from leaderboard.stages.boards import read_ranked
 
 CPU = Environment(device="a CPU", gpu="CPU")
@@ -138,7 +138,7 @@ def _answer(connection: socket.socket, child: int) -> None:
     connection.close()
 
 
-evaluate.ENGINES["steady"] = lambda *_: evaluate.Place(engine=SteadyEngine(), gpu="CPU")
+engines.ENGINES["steady"] = lambda *_: engines.Place(engine=SteadyEngine(), gpu="CPU")
 if len(sys.argv) == 3 and sys.argv[1] == "--serve":
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     Path(sys.argv[2]).unlink(missing_ok=True)

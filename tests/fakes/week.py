@@ -38,7 +38,7 @@ from leaderboard.github.host import HostError
 from leaderboard.github.publish import Publication, run_publish
 from leaderboard.github.settings import read_settings
 from leaderboard.github.take import run_next, run_take
-from leaderboard.stages import evaluate, money
+from leaderboard.stages import engines, money
 
 MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
 SECONDS_A_KERNEL = 24.2
@@ -283,7 +283,7 @@ class Steady(FakeEngine):
 def a_board(folder: Path, tell: Callable[[str], None], *, at_once: int = 10) -> Iterator[Week]:
     """Set a board up whose evaluations cost what they would cost on Modal."""
     origin = make_origin(folder / "origin")
-    evaluate.ENGINES["steady"] = lambda *_: evaluate.Place(engine=Steady(), gpu="CPU")
+    engines.ENGINES["steady"] = lambda *_: engines.Place(engine=Steady(), gpu="CPU")
     prices, seconds = dict(epoch._PRICES), money.SECONDS_WHERE_NOTHING_IS_RECORDED
     money.SECONDS_WHERE_NOTHING_IS_RECORDED = 1390.0  # an evaluation of three kernels takes 70 minutes
     epoch._PRICES["steady", "CPU"] = prices["modal", "H100"]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from leaderboard.cli import app
 from leaderboard.files.store import locked_folder
-from leaderboard.stages.evaluate import made_for_gpus
+from leaderboard.stages.engines import made_for_gpus
 
 IN_PLACE = """
 import torch

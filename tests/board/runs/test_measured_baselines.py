@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from leaderboard.cli import app
 from leaderboard.files.baseline_files import read_baseline
 from leaderboard.runs.baseline_runs import BaselineRun
-from leaderboard.stages.evaluate import Place
+from leaderboard.stages.engines import Place
 from leaderboard.stages.plan import Selection
 
 

@@ -16,7 +16,7 @@ from leaderboard.runs.compare import compare
 from leaderboard.runs.pack import PackError
 from leaderboard.runs.reading import read_measured
 from leaderboard.runs.run_evaluation import RunEvaluation, put_aside_foreign_results, result_of
-from leaderboard.stages.evaluate import EvaluationError, Place
+from leaderboard.stages.engines import EvaluationError, Place
 
 CPU = Environment(device="a CPU", gpu="CPU")
 SETTINGS = Settings(device="cpu", sizes="reduced")

@@ -20,7 +20,8 @@ from kernel_evaluator.records.rows import Failure, Status
 from leaderboard.files import store, submission
 from leaderboard.files.workfile import WorkFile
 from leaderboard.stages.checked import AnySet, checked_problem
-from leaderboard.stages.evaluate import Evaluation, EvaluationError, evaluate, load_problems
+from leaderboard.stages.engines import EvaluationError
+from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 from leaderboard.stages.record import read_work_file
 
 PROGRAM = Path(__file__).parents[2] / "fake_engine.py"

@@ -19,7 +19,7 @@ from kernel_evaluator.engines.ray.nodes import Board
 from kernel_evaluator.engines.ray.remote import DeviceHeldError, hold
 from ray_cluster import machines
 
-from leaderboard.stages.evaluate import EvaluationError, open_place
+from leaderboard.stages.engines import EvaluationError, open_place
 
 KERNELS = (
     RIGHT,

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from leaderboard.cli import app
 from leaderboard.serve.places import devices_of, place_of
-from leaderboard.stages.evaluate import EvaluationError, visible_gpus
+from leaderboard.stages.engines import EvaluationError, visible_gpus
 
 
 @pytest.mark.parametrize(
