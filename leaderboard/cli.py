@@ -27,6 +27,7 @@ COMMAND_MODULES = (
     "evaluate",
     "record",
     "audit",
+    "certify",
     "generate",
     "export",
     "pack",

@@ -1,8 +1,7 @@
-"""`kbl audit`, `kbl replay`, `kbl certify`, `kbl copies`: second looks at rows, evidence, problems, texts."""
+"""`kbl audit`, `kbl replay`, `kbl copies`: second looks at rows, at their evidence, and at kernels' texts."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,21 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leaderboard.commands.ends import failed
-from leaderboard.commands.options import (
-    Device,
-    Levels,
-    Only,
-    Problems,
-    finite,
-    picked_problems,
-    problem_set_in,
-)
+from leaderboard.commands.options import Device, Problems, problem_set_in
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
     from kernel_evaluator.problems.jobs import Settings
-    from kernel_evaluator.problems.problem_set import Problem
     from kernel_evaluator.records.rows import ResultFile
 
     from leaderboard.files.submission import Submission
@@ -33,9 +23,6 @@ if TYPE_CHECKING:
 
 _Result = Annotated[Path, typer.Argument(help="Result file under data/results/.")]
 _Entry = Annotated[Path | None, typer.Option("--submission", help="Its submission; by its entry's name.")]
-_TWINS_S = {"cpu": 3.0, "cuda": 1.5}
-"""Seconds for a problem, after which distributions beyond the first few are left out."""
-
 _Device = Annotated[Device, typer.Option(help="What to run on.")]
 
 
@@ -43,7 +30,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("audit")(audit_command)
     app.command("replay")(replay_command)
-    app.command("certify")(certify_command)
     app.command("copies")(copies_command)
 
 
@@ -166,100 +152,6 @@ def replay_command(
     raise typer.Exit(0 if again.is_wrong else 1)
 
 
-def certify_command(
-    *,
-    device: _Device = Device.AUTO,
-    out: Annotated[Path | None, typer.Option(help="The file; read first, and continued.")] = None,
-    twins: Annotated[Path | None, typer.Option(help="What twins show; read first, and continued.")] = None,
-    precision: Annotated[str, typer.Option(help="Of which boards: fp32 or bf16.")] = "fp32",
-    level: Levels = None,
-    only: Only = "",
-    limit_s: Annotated[
-        float,
-        typer.Option(help="Stop after so many seconds; run again to go on.", min=0.0, callback=finite),
-    ] = 1e9,
-    fresh: Annotated[bool, typer.Option(help="Try the chosen problems anew, whatever is known.")] = False,
-) -> None:
-    """Try answers that skip the work, and cheaper twins of the reference, against every problem.
-
-    Writes which problems can be ranked, and for fp32 which inputs tell the twins from the reference.
-    Exit status: 0 all chosen problems are certified, 1 some are left.
-    """
-    from kernel_evaluator.machine.extras import require
-    from kernel_evaluator.problems.certificates import path_for
-    from kernel_evaluator.problems.deciding import SHARPNESS
-    from kernel_evaluator.records.rows import BOARD_PRECISIONS
-
-    from leaderboard.stages.engines import EvaluationError, chosen_device, open_place
-
-    require("evaluate", "kbl certify")
-    where = chosen_device(device.value)
-    if precision not in BOARD_PRECISIONS:
-        raise failed(f"--precision must be {' or '.join(BOARD_PRECISIONS)}, got {precision!r}", 2)
-    try:
-        open_place("local", where, gpus=None)
-        problems = _problems_for(where, level, only)
-    except (EvaluationError, ValueError) as error:
-        raise failed(error, 2) from error
-    deadline = time.monotonic() + limit_s
-    left = _try_answers(problems, where, precision, out or path_for(precision), deadline, fresh=fresh)
-    if precision == "fp32":
-        left += _try_twins(problems, where, twins or SHARPNESS, deadline, fresh=fresh)
-    raise typer.Exit(1 if left else 0)
-
-
-def _try_answers(
-    problems: list[Problem], where: str, precision: str, path: Path, deadline: float, *, fresh: bool
-) -> int:
-    """Certify by null answers what is not certified yet; say how many are left."""
-    from kernel_evaluator.problems.certificates import read
-    from kernel_evaluator.proofs import certify
-
-    chosen = {_key(p) for p in problems} if fresh else set()
-    entries = {key: facts for key, facts in read(path).items() if key not in chosen}
-    limit_s = deadline - time.monotonic()
-    for key, found in certify.certify(problems, where, precision, entries, limit_s):
-        if where == "cuda" or not isinstance(found, str):  # what a CPU cannot run, a GPU may
-            entries[key] = certify.entry(precision, found)
-            certify.write(path, _source(where), entries)
-        if isinstance(found, str) or found.evidence:
-            say(f"{key} {precision}: {found if isinstance(found, str) else found.evidence}")
-    left = sum(precision not in entries.get(_key(p), {}).get("precisions", {}) for p in problems)
-    say(f"{len(entries)} problems are certified in {path}; {left} are left")
-    return left
-
-
-def _try_twins(problems: list[Problem], where: str, path: Path, deadline: float, *, fresh: bool) -> int:
-    """See which inputs tell twins, for the problems that were not looked at so; say how many are left."""
-    from kernel_evaluator.problems import deciding
-    from kernel_evaluator.proofs import sharpness
-
-    held = deciding.read(path)
-    source = _source(where)
-    known = held["problems"].setdefault(source["sizes"], {})
-    for problem in problems if fresh else ():
-        known.pop(_key(problem), None)
-    for key, entry in sharpness.survey(problems, where, known, deadline - time.monotonic(), _TWINS_S[where]):
-        known[key] = entry
-        held["source"][source["sizes"]] = source
-        sharpness.write(path, held)
-        say(f"{key}: {_told(entry)}")
-    left = sum(not sharpness.is_current(problem, known.get(_key(problem))) for problem in problems)
-    say(f"{len(problems) - left} of {len(problems)} problems were tried by twins in {path}")
-    return left
-
-
-def _told(entry: dict[str, Any]) -> str:
-    """What a problem's entry says, in a line."""
-    from kernel_evaluator.problems import deciding
-
-    if "error" in entry:
-        return str(entry["error"])
-    deal = deciding.deal_of(entry)
-    blunt = f"; never caught: {', '.join(deal.blunt)}" if deal.blunt else ""
-    return f"{deal.undecided or 'decided by ' + ', '.join(deal.shares)}{blunt}"
-
-
 def copies_command(
     *,
     submissions: Annotated[Path, typer.Option(help="Folder of the submissions.")] = Path("submissions"),
@@ -281,36 +173,6 @@ def copies_command(
     for group in found:
         say(", ".join(f"{entry} {key}" for entry, key in group))
     raise typer.Exit(1 if found else 0)
-
-
-def _key(problem: Problem) -> str:
-    return f"{problem.level}_{problem.problem_id}"
-
-
-def _problems_for(device: str, level: list[int] | None, only: str) -> list[Problem]:
-    from kernel_evaluator.records.keys import RANKED_LEVELS
-
-    from leaderboard.stages.checked import reductions, sizes_on
-
-    table = reductions(sizes_on(device))
-    return [each.reduced(table) for each in picked_problems(None, level or RANKED_LEVELS, only)]
-
-
-def _source(device: str) -> dict[str, str]:
-    import torch
-    from kernel_evaluator.records.version import evaluator_sha256
-
-    from leaderboard.files.workfile import utc_now
-    from leaderboard.stages.checked import sizes_on
-
-    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
-    return {
-        "device": name,
-        "sizes": sizes_on(device),
-        "torch": torch.__version__,
-        "evaluator_sha256": evaluator_sha256(),
-        "finished_at": utc_now(),
-    }
 
 
 def _judged_by(
