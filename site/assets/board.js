@@ -24,7 +24,7 @@ let picked = state.read("pick").split(",").filter(Boolean).slice(0, MOST);
 const HITS = 5;
 const UNKNOWN = "not stated";
 const ORIGIN = ["model", "scaffold"];
-const FIELDS = ["search", "kind", "language", "model", "scaffold"];
+const FIELDS = { search: "q", kind: "kind", language: "language", model: "model", scaffold: "scaffold" }; // by their names in the address
 
 function figure(entry, name) {
   if (against === "eager" || !(name in againstPlace)) return entry[level] ? entry[level][place[name]] : null;
@@ -47,7 +47,7 @@ function value(entry, column) {
 const stated = (entry, name) => entry[name] || (entry.kind === "entry" ? UNKNOWN : "");
 
 function matching() {
-  const [search, kind, language, ...origin] = FIELDS.map((id) => byId(id).value);
+  const [search, kind, language, ...origin] = Object.keys(FIELDS).map((id) => byId(id).value);
   const wanted = search.trim().toLowerCase();
   return entries.filter((entry) => (!kind || entry.kind === kind) && (!language || entry.languages.includes(language))
     && ORIGIN.every((name, at) => !origin[at] || stated(entry, name) === origin[at]) && (!wanted || entry.text.includes(wanted)));
@@ -121,7 +121,7 @@ function offerMore(rest) {
 function remember() {
   const plain = sort.column === "rank" && sort.direction === "up";
   state.write({
-    q: byId("search").value, kind: byId("kind").value, language: byId("language").value, model: byId("model").value, scaffold: byId("scaffold").value,
+    ...Object.fromEntries(Object.entries(FIELDS).map(([id, name]) => [name, byId(id).value])),
     against: against === "eager" ? "" : against, level: level === "all" ? "" : level, sort: plain ? "" : `${sort.column}.${sort.direction}`, pick: picked.join(","),
   });
 }
@@ -210,7 +210,7 @@ function heads() {
 }
 
 function fields() {
-  for (const [id, name] of [["search", "q"], ["kind", "kind"], ["language", "language"], ["model", "model"], ["scaffold", "scaffold"]]) {
+  for (const [id, name] of Object.entries(FIELDS)) {
     const field = byId(id);
     if (id === "language" || ORIGIN.includes(id)) {
       const values = new Set(entries.flatMap((entry) => (id === "language" ? entry.languages : stated(entry, id))).filter(Boolean));
@@ -221,7 +221,7 @@ function fields() {
   }
   byId("reset").disabled = false;
   byId("reset").addEventListener("click", () => {
-    for (const id of FIELDS) byId(id).value = "";
+    for (const id of Object.keys(FIELDS)) byId(id).value = "";
     sort = { column: "rank", direction: "up" };
     level = "all";
     against = "eager";

@@ -1,5 +1,5 @@
 // What every chart can: its dots are one stop of the Tab key, and it can be saved as a file.
-import { el, svg } from "./dom.js";
+import { el, saveFile, svg } from "./dom.js";
 
 const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "font-family", "font-size", "font-weight", "text-anchor"];
 const SHOWN_ONLY = ["class", "tabindex", "aria-description"];
@@ -51,10 +51,6 @@ function standalone(chart) {
 }
 
 function offerToSave(chart) {
-  const save = () => {
-    const link = el("a", { href: URL.createObjectURL(new Blob([standalone(chart)], { type: "image/svg+xml" })), download: `${document.title.split(" · ")[0].replace(/[^\p{L}\p{N}.]+/gu, "-")}.svg` });
-    link.click();
-    URL.revokeObjectURL(link.href);
-  };
+  const save = () => saveFile(standalone(chart), "image/svg+xml", `${document.title.split(" · ")[0].replace(/[^\p{L}\p{N}.]+/gu, "-")}.svg`);
   chart.after(el("button", { type: "button", class: "save", onclick: save, "aria-label": `Save as SVG: ${chart.getAttribute("aria-label") ?? "chart"}` }, "Save as SVG"));
 }

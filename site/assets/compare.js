@@ -18,7 +18,7 @@ let more = [];
 let turn = 0;
 
 // A win needs two correct kernels whose intervals do not meet. What one side did not send, or got wrong, is apart.
-export function outcome(a, b) {
+function outcome(a, b) {
   const [left, right] = [format.fast(a), format.fast(b)];
   if (!left && !right) return "neither";
   if (!b) return "onlyA";
@@ -31,7 +31,7 @@ export function outcome(a, b) {
 
 const firstSamples = (data) => new Map(data.rows.map((row) => [format.problemOf(row.key), row]).filter(([key]) => key.sample === 0).map(([key, row]) => [key.id, row]));
 
-export function pairUp(a, b, others = []) {
+function pairUp(a, b, others = []) {
   const [left, right, ...rest] = [a, b, ...others].map(firstSamples);
   const problems = [...new Set([left, right, ...rest].flatMap((rows) => [...rows.keys()]))];
   return problems.map((id) => ({ id, level: Number(id[0]), number: Number(id.slice(2)), a: left.get(id), b: right.get(id), others: rest.map((rows) => rows.get(id)), outcome: outcome(left.get(id), right.get(id)) }))

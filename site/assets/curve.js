@@ -21,7 +21,7 @@ const across = (p) => {
 };
 const upward = (share) => MARGIN.top + (SIZE[1] - MARGIN.top - MARGIN.bottom) * (1 - share);
 
-export const solved = (speedups, p) => speedups.reduce((sum, value) => sum + (value >= p), 0);
+const solved = (speedups, p) => speedups.reduce((sum, value) => sum + (value >= p), 0);
 
 function path(speedups, problems) {
   const inside = speedups.filter((value) => value >= RANGE[0] && value < RANGE[1]).sort((a, b) => a - b);

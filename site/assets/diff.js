@@ -68,7 +68,7 @@ function anchored(a, b, { i, j, m, n }, pairs) {
 }
 
 // Puts lines that were replaced beside those that replace them: rows of {left, right, same}.
-export function sideBySide(pairs) {
+function sideBySide(pairs) {
   const rows = [];
   let [gone, come] = [[], []];
   const flush = () => {

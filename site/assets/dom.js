@@ -16,7 +16,14 @@ export const svg = (tag, attributes = {}, ...children) => fill(document.createEl
 export const byId = (id) => document.getElementById(id);
 export const root = document.body.dataset.root;
 
-export function debounce(work, wait = 120) {
+export function debounce(work) {
   let timer = 0;
-  return (...values) => { clearTimeout(timer); timer = setTimeout(() => work(...values), wait); };
+  return () => { clearTimeout(timer); timer = setTimeout(work, 120); };
+}
+
+// Has the browser keep some text as a file.
+export function saveFile(text, type, download) {
+  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type })), download });
+  link.click();
+  URL.revokeObjectURL(link.href);
 }

@@ -17,7 +17,7 @@ function* scan(text, pattern) {
   if (at < text.length) yield ["", text.slice(at)];
 }
 
-export function* tokens(source) {
+function* tokens(source) {
   if (source.length > LONGEST) {
     yield ["", source];
     return;

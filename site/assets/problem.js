@@ -2,7 +2,7 @@
 import { chosen as against, factors, onAgainst, over } from "./against.js";
 import { entryData, fetchJson, fetchPacked, fetchText, kernelSource } from "./data.js";
 import { drawDiff } from "./diff.js";
-import { byId, el, root } from "./dom.js";
+import { byId, el, root, saveFile } from "./dom.js";
 import * as format from "./format.js";
 import { drawCode, launches } from "./listing.js";
 import * as state from "./state.js";
@@ -247,11 +247,7 @@ function takeAway() {
   byId("copy").addEventListener("click", async () => {
     await navigator.clipboard.writeText(drawn.source).then(() => { byId("said").textContent = "Copied."; }, () => { byId("said").textContent = "This browser does not let a page copy."; });
   });
-  byId("save").addEventListener("click", () => {
-    const link = el("a", { href: URL.createObjectURL(new Blob([drawn.source], { type: "text/x-python" })), download: drawn.name });
-    link.click();
-    URL.revokeObjectURL(link.href);
-  });
+  byId("save").addEventListener("click", () => saveFile(drawn.source, "text/x-python", drawn.name));
 }
 
 if (gpu.value || gpu.options?.length) {
