@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -156,20 +155,14 @@ def cost_chart(view: BoardView) -> CostChart | None:
     front = pareto(priced)
     low, high = min(cost for cost, _ in priced) / 1.5, max(cost for cost, _ in priced) * 1.5
     top = max(1.1, 1 + 1.12 * (max(speedup for _, speedup in priced) - 1))
-    left, above, right, below = COST_MARGIN
-
-    def x(cost: float) -> float:
-        return left + (COST_SIZE[0] - left - right) * math.log(cost / low) / math.log(high / low)
-
-    def y(speedup: float) -> float:
-        return COST_SIZE[1] - below - (COST_SIZE[1] - above - below) * (speedup - 1) / (top - 1)
-
+    frame = charts.Frame(COST_SIZE, COST_MARGIN, (low, high), (1.0, top), log="x")
+    steps = [(frame.x(cost), frame.y(speedup)) for cost, speedup in front]
     return CostChart(
         points=tuple(
-            CostPoint(line=line, x=x(cost), y=y(speedup), is_front=(cost, speedup) in front)
+            CostPoint(line=line, x=frame.x(cost), y=frame.y(speedup), is_front=(cost, speedup) in front)
             for line, (cost, speedup) in zip(lines, priced, strict=True)
         ),
-        front=charts.steps_path([(x(cost), y(speedup)) for cost, speedup in front], COST_SIZE[0] - right),
-        across=tuple(charts.Tick(x(cost), numbers.dollars(cost)) for cost in charts.decades(low, high)),
-        upward=tuple(charts.Tick(y(value), f"{value:g}×") for value in charts.round_ticks(1.0, top)),
+        front=charts.steps_path(steps, COST_SIZE[0] - COST_MARGIN[2]),
+        across=tuple(charts.Tick(frame.x(cost), numbers.dollars(cost)) for cost in charts.decades(low, high)),
+        upward=tuple(charts.Tick(frame.y(value), f"{value:g}×") for value in charts.round_ticks(1.0, top)),
     )

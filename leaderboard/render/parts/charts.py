@@ -43,24 +43,61 @@ class Tick:
     label: str
 
 
+class Frame:
+    """Places values in a drawing, within its margins; `log` names the axes that are logarithmic, as `xy`."""
+
+    def __init__(
+        self,
+        size: tuple[float, float],
+        margin: tuple[float, float, float, float],
+        x: tuple[float, float],
+        y: tuple[float, float],
+        *,
+        log: str = "",
+    ) -> None:
+        """Take the margins left, top, right and bottom, and the least and the greatest of both axes."""
+        self._size, self._margin, self._x, self._y, self._log = size, margin, x, y, log
+
+    def x(self, value: float) -> float:
+        """Give the place of a value from left to right, kept inside the frame."""
+        left, _, right, _ = self._margin
+        return left + (self._size[0] - left - right) * _share(value, self._x, is_log="x" in self._log)
+
+    def y(self, value: float) -> float:
+        """Give the place of a value from the bottom up, as drawings count from the top."""
+        _, top, _, bottom = self._margin
+        height = self._size[1] - top - bottom
+        return self._size[1] - bottom - height * _share(value, self._y, is_log="y" in self._log)
+
+
+def _share(value: float, bounds: tuple[float, float], *, is_log: bool) -> float:
+    low, high = bounds
+    if is_log:
+        value, low, high = math.log(max(value, low) / low), 0.0, math.log(high / low)
+    return min(max((value - low) / (high - low), 0.0), 1.0)
+
+
+_CURVE = Frame(CURVE_SIZE, CURVE_MARGIN, CURVE_RANGE, (0.0, 1.0), log="x")
+
+
 def curve_path(speedups: Iterable[float], problems: int) -> str:
     """Draw fast@p as steps: the share of all problems with speedup >= p, over a logarithmic p."""
     ordered = sorted(speedups)
     low, high = CURVE_RANGE
-    share = _share(ordered, low, problems)
-    parts = [f"M{_curve_x(low):.1f} {_curve_y(share):.1f}"]
+    share = (len(ordered) - bisect_left(ordered, low)) / problems if problems else 0.0
+    parts = [f"M{_CURVE.x(low):.1f} {_CURVE.y(share):.1f}"]
     inside = [value for value in ordered if low <= value < high]
     for value in inside:
         share -= 1 / problems
-        parts.append(f"H{_curve_x(value):.1f}V{_curve_y(share):.1f}")
-    parts.append(f"H{_curve_x(high):.1f}")
+        parts.append(f"H{_CURVE.x(value):.1f}V{_CURVE.y(share):.1f}")
+    parts.append(f"H{_CURVE.x(high):.1f}")
     return "".join(parts)
 
 
 def curve_ticks() -> tuple[list[Tick], list[Tick]]:
     """Give the marks of the curve's axes: p, then share."""
-    across = [Tick(_curve_x(p), f"{p:g}") for p in (0.25, 0.5, 1, 2, 4, 8, 16)]
-    return across, [Tick(_curve_y(share), f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1)]
+    across = [Tick(_CURVE.x(p), f"{p:g}") for p in (0.25, 0.5, 1, 2, 4, 8, 16)]
+    return across, [Tick(_CURVE.y(share), f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1)]
 
 
 def histogram(speedups: Sequence[float]) -> list[Bar]:
@@ -126,21 +163,6 @@ def steps_path(points: Sequence[tuple[float, float]], right: float) -> str:
         return ""
     start = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     return start + "".join(f"H{x:.1f}V{y:.1f}" for x, y in points[1:]) + f"H{right:.1f}"
-
-
-def _share(ordered: Sequence[float], p: float, problems: int) -> float:
-    return (len(ordered) - bisect_left(ordered, p)) / problems if problems else 0.0
-
-
-def _curve_x(p: float) -> float:
-    left, _, right, _ = CURVE_MARGIN
-    low, high = CURVE_RANGE
-    return left + (CURVE_SIZE[0] - left - right) * math.log(p / low) / math.log(high / low)
-
-
-def _curve_y(share: float) -> float:
-    _, top, _, bottom = CURVE_MARGIN
-    return top + (CURVE_SIZE[1] - top - bottom) * (1 - max(share, 0.0))
 
 
 def _bin_label(at: int, bins: int) -> str:

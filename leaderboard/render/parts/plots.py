@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from leaderboard.light.roofline import CEILINGS, Roof
 from leaderboard.render.parts import numbers
-from leaderboard.render.parts.charts import Tick, decades, round_ticks, steps_path
+from leaderboard.render.parts.charts import Frame, Tick, decades, round_ticks, steps_path
 from leaderboard.render.parts.lines import KernelLine
 
 SIZE = (720.0, 320.0)
@@ -67,25 +67,6 @@ class TimePlot:
     marks: tuple[Tick, ...]
 
 
-class _Frame:
-    """Places values in a drawing, on axes that are logarithmic or not."""
-
-    def __init__(self, x: tuple[float, float], y: tuple[float, float], *, is_log: bool) -> None:
-        self._x, self._y, self._is_log = x, y, is_log
-
-    def x(self, value: float) -> float:
-        return MARGIN[0] + (SIZE[0] - MARGIN[0] - MARGIN[2]) * self._share(value, self._x)
-
-    def y(self, value: float) -> float:
-        return SIZE[1] - MARGIN[3] - (SIZE[1] - MARGIN[1] - MARGIN[3]) * self._share(value, self._y)
-
-    def _share(self, value: float, bounds: tuple[float, float]) -> float:
-        low, high = bounds
-        if self._is_log:
-            value, low, high = math.log(max(value, low)), math.log(low), math.log(high)
-        return min(max((value - low) / (high - low), 0.0), 1.0)
-
-
 def roofline_plot(
     lines: Iterable[KernelLine],
     roofs: Mapping[str, Roof],
@@ -107,7 +88,7 @@ def roofline_plot(
     intensities = [roof.intensity for _, roof in found]
     low_x, high_x = min(1.0, *intensities) / 1.3, max(1000.0, *intensities) * 1.3
     low_y, high_y = min(1.0, *rates) / 1.3, max(*(peaks[name] for name in CEILINGS), *rates) * 1.5
-    frame = _Frame((low_x, high_x), (low_y, high_y), is_log=True)
+    frame = Frame(SIZE, MARGIN, (low_x, high_x), (low_y, high_y), log="xy")
     dots = tuple(
         Dot(
             x=frame.x(roof.intensity),
@@ -137,7 +118,7 @@ def _named(line: KernelLine, names: Mapping[str, str] | None) -> str:
     return names[line.entry] if names else f"{line.key.level}/{line.key.problem_id}"
 
 
-def _roof(frame: _Frame, words: str, peak: float, memory: float, low: float, high: float) -> Series:
+def _roof(frame: Frame, words: str, peak: float, memory: float, low: float, high: float) -> Series:
     ridge = peak / memory
     start, turn, end = low, min(max(ridge, low), high), high
     points = [(value, min(peak, memory * value)) for value in (start, turn, end)]
@@ -162,7 +143,7 @@ def time_plot(
     span = max(last - first, 3600.0)
     top = max(value for points in series.values() for _, value, _ in points)
     ticks = round_ticks(1.0, 1.0 + max(1.1 * (top - 1.0), 0.1), 5)
-    frame = _Frame((first - 0.02 * span, last + 0.03 * span), (1.0, max(ticks[-1], top)), is_log=False)
+    frame = Frame(SIZE, MARGIN, (first - 0.02 * span, last + 0.03 * span), (1.0, max(ticks[-1], top)))
     return TimePlot(
         series=tuple(
             _steps(frame, name, points, (pages or {}).get(name, ""))
@@ -177,7 +158,7 @@ def time_plot(
     )
 
 
-def _steps(frame: _Frame, name: str, points: Sequence[tuple[str, float, str]], page: str) -> Series:
+def _steps(frame: Frame, name: str, points: Sequence[tuple[str, float, str]], page: str) -> Series:
     placed = [(frame.x(_seconds(at)), frame.y(value)) for at, value, _ in points]
     dots = tuple(Dot(x=x, y=y, label=label) for (x, y), (_, _, label) in zip(placed, points, strict=True))
     return Series(
