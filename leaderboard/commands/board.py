@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -87,7 +87,7 @@ def ban(
     from leaderboard.files.banned import PATH, Ban
     from leaderboard.stages import upkeep
 
-    _do(lambda: upkeep.ban(PATH, Ban(id=account, login=login, since=_today(), reason=reason)))
+    _do(lambda: upkeep.ban(PATH, Ban(id=account, login=login, since=_today().isoformat(), reason=reason)))
 
 
 @board.command()
@@ -105,8 +105,7 @@ def strike(entry: str, kernel: str, *, reason: ReasonOption) -> None:
     from leaderboard.github.results import DATA, SUBMISSIONS
     from leaderboard.stages import upkeep
 
-    today = datetime.now(UTC).date()
-    _do(lambda: upkeep.strike(DATA, SUBMISSIONS, entry, kernel, why=reason, today=today))
+    _do(lambda: upkeep.strike(DATA, SUBMISSIONS, entry, kernel, why=reason, today=_today()))
 
 
 def _board(name: str) -> BoardSettings:
@@ -139,5 +138,5 @@ def _do(deed: Callable[[], Done]) -> Done:
         raise failed(error) from error
 
 
-def _today() -> str:
-    return datetime.now(UTC).date().isoformat()
+def _today() -> date:
+    return datetime.now(UTC).date()

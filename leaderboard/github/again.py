@@ -57,11 +57,7 @@ def queue_merged(
             usd=one.cost.usd,
             verb=verb,
         )
-        change_queue(settings, runner, partial(_with_item, item), f"queue: {item.entry}")
+        change_queue(settings, runner, partial(queue.with_item, item=item), f"queue: {item.entry}")
         log(f"queued: {item.entry}, {item.kernels} kernels, about ${item.usd or 0.0:.2f}")
     if listed:
         host.work_off()
-
-
-def _with_item(item: queue.Item, found: queue.Queue) -> queue.Queue:
-    return queue.with_item(found, item)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
 from kernel_evaluator.baselines import BaselineFile, ProblemBaseline
@@ -50,12 +51,10 @@ class Published:
 
 def read_published(folder: Path) -> Published:
     """Read boards that others published, in `times/` PyTorch's times; raise StoreError for a broken file."""
-    boards, times = (sorted(place.glob("*.json"), key=_stem) for place in (folder, folder / "times"))
+    boards, times = (
+        sorted(place.glob("*.json"), key=attrgetter("stem")) for place in (folder, folder / "times")
+    )
     return Published(times=tuple(map(read_baseline, times)), boards=tuple(map(_read_source, boards)))
-
-
-def _stem(path: Path) -> str:
-    return path.stem
 
 
 def _read_source(path: Path) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,13 +101,13 @@ def _told_of(path: Path) -> Iterator[None]:
 
 def _measured(results: EvalResults) -> dict[int, float]:
     """The times beside sample 0, wherever it stands: KernelBench lists samples as they were finished."""
-    firsts = [(problem, item) for problem, items in results.items() for item in items if _is_first(item)]
-    times = {problem: float(item.get("ref_runtime", -1)) for problem, item in firsts}
+    times = {
+        problem: float(item.get("ref_runtime", -1))
+        for problem, items in results.items()
+        for item in items
+        if int(item.get("sample_id", 0)) == 0
+    }
     return {problem: time for problem, time in times.items() if time > 0}
-
-
-def _is_first(item: Mapping[str, Any]) -> bool:
-    return int(item.get("sample_id", 0)) == 0
 
 
 def _from_file(options: Options, measured: Conditions) -> dict[int, float]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from kernel_evaluator.records.rows import Row, Status
 
-from leaderboard.stages.standings import Scores, Standing
+from leaderboard.stages.standings import THRESHOLDS, Scores, Standing
 from leaderboard.texts.inert import code_span, fence, one_line
 
 MARKER = "<!-- kernelbench-leaderboard: sticky comment -->"
@@ -136,7 +136,8 @@ def status_line(report: Report) -> tuple[str, str]:
 def _parts(report: Report) -> list[str]:
     outcome = report.outcome
     return [
-        f"{MARKER}\n{_stage(report)}\n### {TITLES[report.state]}{_named(report)}",
+        f"{MARKER}\n<!-- state={report.state} head={report.head_sha} -->\n"
+        f"### {TITLES[report.state]}{_named(report)}",
         _where(report),
         report.remark,
         _problems(report),
@@ -146,10 +147,6 @@ def _parts(report: Report) -> list[str]:
         _changes(outcome) if outcome else "",
         _logs(outcome, report.links) if outcome else "",
     ]
-
-
-def _stage(report: Report) -> str:
-    return f"<!-- state={report.state} head={report.head_sha} -->"
 
 
 def _named(report: Report) -> str:
@@ -176,7 +173,8 @@ def _scores(outcome: Outcome) -> str:
         return f"No standing on the {code_span(outcome.board)} board."
     levels = [(f"level {level}", scores) for level, scores in sorted(standing.levels.items())]
     rows = [_score_row(name, scores) for name, scores in [("overall", standing.overall), *levels]]
-    head = "| | deployed speedup | geomean (n) | fast@1 | fast@1.5 | fast@2 | correct |"
+    fast = " | ".join(f"fast@{p:g}" for p in THRESHOLDS)
+    head = f"| | deployed speedup | geomean (n) | {fast} | correct |"
     return "\n".join([_rank(outcome, standing), "", head, "|---|--:|--:|--:|--:|--:|--:|", *rows])
 
 
@@ -194,7 +192,7 @@ def _rank(outcome: Outcome, standing: Standing) -> str:
 
 def _score_row(name: str, scores: Scores) -> str:
     geomean = "–" if scores.geomean_speedup is None else f"{scores.geomean_speedup:.3f}× ({scores.geomean_n})"
-    fast = " | ".join(f"{100 * scores.fast.get(p, 0.0):.1f} %" for p in (1.0, 1.5, 2.0))
+    fast = " | ".join(f"{100 * scores.fast[p]:.1f} %" for p in THRESHOLDS)
     correct = f"{scores.correct}/{scores.problems}"
     return f"| {name} | {scores.deployed_speedup:.3f}× | {geomean} | {fast} | {correct} |"
 

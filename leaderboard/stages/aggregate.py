@@ -123,7 +123,8 @@ def _board(name: str, scored: Sequence[Scored], certificates: Certificates, know
         lambda entries: scores.geomean_intervals({entry: gains[entry] for entry in entries}),
     )
     speedups = {item.standing.entry: item.speedups for item in scored}
-    factors = factors_of({name: speedups[name] for name in _baselines(scored)})
+    baselines = [item.standing.entry for item in scored if item.standing.kind == "baseline"]
+    factors = factors_of({name: speedups[name] for name in baselines})
     held = against(speedups, factors, known)
     standings = [
         dataclasses.replace(
@@ -146,10 +147,6 @@ def _board(name: str, scored: Sequence[Scored], certificates: Certificates, know
         speedups=speedups,
         references=factors,
     )
-
-
-def _baselines(scored: Iterable[Scored]) -> list[str]:
-    return [item.standing.entry for item in scored if item.standing.kind == "baseline"]
 
 
 def _place(standing: Standing) -> tuple[bool, float, str]:
