@@ -9,9 +9,7 @@ from difflib import get_close_matches
 from kernel_evaluator.engines.epoch import BACKENDS
 
 from leaderboard.checks.document import Document, Spot, quoted
-from leaderboard.texts.json_positions import pointer_of
 
-_PLACE = ("metadata", "backend")
 _BETWEEN = re.compile(r"(?<!\+)\+(?!\+)|[,;/&]| and | with ", re.IGNORECASE)
 
 
@@ -26,7 +24,7 @@ def backend_known(document: Document) -> Iterator[Spot]:
             close = get_close_matches(_plain(name), known, n=1)
             mend = f"write {known[close[0]]}" if close else f"the image has {', '.join(BACKENDS)}"
             found = f"metadata.backend names {quoted(name)}, which the board's image does not have"
-            yield Spot(offset=document.walk.values.get(pointer_of(_PLACE), 0), message=found, mend=mend)
+            yield Spot(offset=document.offset("metadata", "backend"), message=found, mend=mend)
 
 
 def _plain(name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from leaderboard.texts.json_positions import Walk, walk
+from leaderboard.texts.json_positions import Walk, pointer_of, walk
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_KERNEL_BYTES = 512 * 1024
@@ -47,6 +47,10 @@ class Document:
     def value(self) -> object:
         """The JSON value; of repeated keys the last."""
         return json.loads(self.text)
+
+    def offset(self, *path: str | int) -> int:
+        """Where the value at a path of keys and indices stands; the beginning where there is none."""
+        return self.walk.values.get(pointer_of(path), 0)
 
     @property
     def metadata(self) -> dict[str, Any]:

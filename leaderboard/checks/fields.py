@@ -52,10 +52,11 @@ def _spots(document: Document, error: ValidationError) -> Iterator[Spot]:
         for name in required:
             if name not in error.instance:
                 mend = f'add "{name}": …'
-                yield _spot(document, path, f"{_field(path)} lacks {quoted(name)}", mend)
+                found = f"{_field(path)} lacks {quoted(name)}"
+                yield Spot(offset=document.offset(*path), message=found, mend=mend)
     else:
         message, mend = _explain(error)
-        yield _spot(document, path, f"{_field(path)} {message}", mend)
+        yield Spot(offset=document.offset(*path), message=f"{_field(path)} {message}", mend=mend)
 
 
 def _unknown_fields(
@@ -101,10 +102,6 @@ def _explain(error: ValidationError) -> tuple[str, str]:
     }
     other = f"breaks the rule {error.validator}: {quoted(error.message, 120)}"
     return texts.get(str(error.validator), (other, f"see {SCHEMA_PATH.name}"))
-
-
-def _spot(document: Document, path: tuple[str | int, ...], message: str, mend: str) -> Spot:
-    return Spot(offset=document.walk.values.get(pointer_of(path), 0), message=message, mend=mend)
 
 
 def _field(path: tuple[str | int, ...]) -> str:

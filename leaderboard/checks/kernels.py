@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 
 from leaderboard.checks.document import MAX_KERNEL_BYTES, Document, Spot, quoted
-from leaderboard.texts.json_positions import offset_inside, pointer_of
+from leaderboard.texts.json_positions import offset_inside
 
 CLASS_NAME = "ModelNew"
 DEEPEST = 250
@@ -146,7 +146,7 @@ def _strings(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple
 
 
 def _spot(document: Document, path: tuple[str | int, ...], index: int, message: str, mend: str) -> Spot:
-    start = document.walk.values.get(pointer_of(path), 0)
+    start = document.offset(*path)
     offset = offset_inside(document.text, start, index) if index else start
     return Spot(offset=offset, message=message, mend=mend)
 

@@ -10,7 +10,6 @@ from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import BF16, BOARD_PRECISIONS
 
 from leaderboard.checks.document import Document, Spot, quoted
-from leaderboard.texts.json_positions import pointer_of
 
 
 def precision_of(metadata: Mapping[str, Any]) -> str:
@@ -24,7 +23,7 @@ def precision_known(document: Document) -> Iterator[Spot]:
     if not isinstance(written, str) or written.strip().lower() in BOARD_PRECISIONS:
         return
     yield Spot(
-        offset=document.walk.values.get(pointer_of(("metadata", "precision")), 0),
+        offset=document.offset("metadata", "precision"),
         message=f"metadata.precision is {quoted(written)}, of which there is no board: fp32 counts",
         mend=f"write {' or '.join(BOARD_PRECISIONS)}: what inputs, weights and outputs are",
     )
@@ -41,7 +40,7 @@ def reference_runs(document: Document) -> Iterator[Spot]:
             continue
         if f"{key.level}_{key.problem_id}" in failing:
             yield Spot(
-                offset=document.walk.values.get(pointer_of(("kernels", name)), 0),
+                offset=document.offset("kernels", name),
                 message=f"{name} is of a problem whose reference does not run in {precision}",
                 mend="leave it out: it counts nowhere, and no verdict can come",
             )
