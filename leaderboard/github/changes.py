@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from leaderboard.texts.inert import one_line
+from leaderboard.texts.lists import first_words
 
 ENTRIES = "submissions"
 FOLDER = ENTRIES + "/"
@@ -23,6 +24,8 @@ WRITERS = frozenset({"write", "maintain", "admin"})
 """Roles that may start an evaluation, and change anybody's entry."""
 MAX_WITHDRAWN = 5
 """Entries that one pull request withdraws at most: who owns each is asked of the host."""
+
+NAMES_SHOWN = 5
 
 Kind = Literal["code", "entry", "withdrawal"]
 
@@ -155,21 +158,20 @@ def _strays(touched: Iterable[str], before: Trees, after: Trees) -> list[str]:
     strays = [name for name in touched if name != ENTRIES]
     if before.entries.get(README) != after.entries.get(README):
         strays.append(FOLDER + README)
-    shown = ", ".join(one_line(name) for name in strays[:5])
-    more = f" and {len(strays) - 5} more" if len(strays) > 5 else ""
-    text = f"to send an entry, change {FOLDER}<entry>.json alone; this also changes {shown}{more}"
+    shown = first_words([one_line(name) for name in strays], NAMES_SHOWN)
+    text = f"to send an entry, change {FOLDER}<entry>.json alone; this also changes {shown}"
     return [text] if strays else []
 
 
 def _misplaced(sent: Iterable[str]) -> list[str]:
     names = [one_line(FOLDER + name) for name in sent if not name.endswith(".json")]
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return [f"an entry is {FOLDER}<entry>.json; this adds {', '.join(names[:5])}{more}"] if names else []
+    text = f"an entry is {FOLDER}<entry>.json; this adds {first_words(names, NAMES_SHOWN)}"
+    return [text] if names else []
 
 
 def _crowd(sent: list[str], removed: tuple[str, ...]) -> list[str]:
     if len(sent) > 1:
-        names = ", ".join(one_line(FOLDER + name) for name in sent[:5])
+        names = ", ".join(one_line(FOLDER + name) for name in sent[:NAMES_SHOWN])
         return [f"send one entry a pull request; it changes {len(sent)}: {names}"]
     if sent and removed:
         return ["send one entry a pull request; withdraw or rename another in a pull request of its own"]

@@ -79,20 +79,20 @@ class BoardView:
     @cached_property
     def fastest(self) -> dict[str, KernelLine]:
         """The fastest correct kernel of an entry on each problem: baselines are what there is to beat."""
-        found = {problem: self._first(lines, "entry") for problem, lines in self.by_problem.items()}
-        return {problem: line for problem, line in found.items() if line is not None}
+        return self._fastest("entry")
 
     @cached_property
     def best_of_pytorch(self) -> dict[str, KernelLine]:
         """The fastest correct baseline on each problem; none where eager PyTorch is the only one."""
-        if "best" not in self.board.references:
-            return {}
-        found = {problem: self._first(lines, "baseline") for problem, lines in self.by_problem.items()}
-        return {problem: line for problem, line in found.items() if line is not None}
+        return self._fastest("baseline") if "best" in self.board.references else {}
 
-    def _first(self, lines: Sequence[KernelLine], kind: Kind) -> KernelLine | None:
-        ours = (line for line in lines if self.names[line.entry].standing.kind == kind and not line.sample)
-        return next((line for line in ours if line.is_correct and line.speedup), None)
+    def _fastest(self, kind: Kind) -> dict[str, KernelLine]:
+        def may_win(line: KernelLine) -> bool:
+            is_ours = self.names[line.entry].standing.kind == kind and not line.sample
+            return is_ours and line.is_correct and bool(line.speedup)
+
+        first = {problem: next(filter(may_win, lines), None) for problem, lines in self.by_problem.items()}
+        return {problem: line for problem, line in first.items() if line is not None}
 
     @cached_property
     def references(self) -> dict[Reference, dict[str, float]]:

@@ -12,6 +12,7 @@ from kernel_evaluator.records.rows import Row, Status
 
 from leaderboard.stages.standings import THRESHOLDS, Scores, Standing
 from leaderboard.texts.inert import code_span, fence, one_line
+from leaderboard.texts.lists import first_lines, first_words
 
 MARKER = "<!-- kernelbench-leaderboard: sticky comment -->"
 LIMIT = 60_000
@@ -162,9 +163,8 @@ def _where(report: Report) -> str:
 
 
 def _problems(report: Report) -> str:
-    lines = [f"- {code_span(problem, 400)}" for problem in report.problems[:SHOWN_PROBLEMS]]
-    left = len(report.problems) - len(lines)
-    return "\n".join([*lines, f"- and {left} more" if left > 0 else ""]).strip()
+    problems = [code_span(problem, 400) for problem in report.problems]
+    return "\n".join(f"- {line}" for line in first_lines(problems, SHOWN_PROBLEMS))
 
 
 def _scores(outcome: Outcome) -> str:
@@ -220,9 +220,7 @@ def _failures(outcome: Outcome, links: Mapping[str, str]) -> str:
 
 
 def _kernel_list(rows: list[Row], links: Mapping[str, str]) -> str:
-    shown = ", ".join(_linked(row, links) for row in rows[:LINKS_PER_CAUSE])
-    left = len(rows) - LINKS_PER_CAUSE
-    return f"{shown} and {left} more" if left > 0 else shown
+    return first_words([_linked(row, links) for row in rows], LINKS_PER_CAUSE)
 
 
 def _linked(row: Row, links: Mapping[str, str]) -> str:
@@ -242,9 +240,7 @@ def _changes(outcome: Outcome) -> str:
     lines = [line for row in outcome.listed if (line := _change(before.get(row.key), row))]
     gone = len(before.keys() - {row.key for row in outcome.rows})
     lines += [f"{gone} kernels of the last run are no longer there"] if gone else []
-    left = len(lines) - CHANGES_SHOWN
-    shown = lines[:CHANGES_SHOWN] + ([f"and {left} more"] if left > 0 else [])
-    body = "\n".join(f"- {line}" for line in shown) or "Nothing of note."
+    body = "\n".join(f"- {line}" for line in first_lines(lines, CHANGES_SHOWN)) or "Nothing of note."
     return _details("What changed since the last run", body)
 
 

@@ -32,6 +32,7 @@ from leaderboard.stages.believed import doubts
 from leaderboard.stages.evaluate import load_problems
 from leaderboard.stages.parts import fresh, wrong_totals
 from leaderboard.stages.plan import ProblemKey
+from leaderboard.texts.lists import first_lines
 
 FIRST_DAY = "2026-01-01T00:00:00Z"
 """No row is older: that is when this evaluator began."""
@@ -50,9 +51,7 @@ class RefusedError(Exception):
 
     def __init__(self, problems: list[str], *paths: Path) -> None:
         self.problems = problems
-        more = len(problems) - MAX_PROBLEMS_SHOWN
-        shown = problems[:MAX_PROBLEMS_SHOWN] + ([f"and {more} more"] if more > 0 else [])
-        files = ", ".join(map(str, paths))
+        files, shown = ", ".join(map(str, paths)), first_lines(problems, MAX_PROBLEMS_SHOWN)
         super().__init__(f"{files}: refused:" + "".join(f"\n  {problem}" for problem in shown))
 
 
