@@ -3,16 +3,13 @@
 In: what `reading` has read. Out: files of the site. May import: stages and below.
 """
 
-from leaderboard.render.model import Baseline, BuildReport, Kernels, Revision, SiteConfig, SiteData
+from leaderboard.render.model import BuildReport, SiteConfig, SiteData
 from leaderboard.render.output import OccupiedError, require_free
 from leaderboard.render.render import build_site, default_jobs
 
 __all__ = [
-    "Baseline",
     "BuildReport",
-    "Kernels",
     "OccupiedError",
-    "Revision",
     "SiteConfig",
     "SiteData",
     "build_site",

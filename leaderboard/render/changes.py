@@ -36,7 +36,7 @@ def site_stamp(site: Site) -> str:
 
 def entry_key(site: Site, name: str) -> str:
     """Name what the pages and files of one entry are made from."""
-    parts: list[object] = [site.data.kernels.digest(name)]
+    parts: list[object] = [site.data.files.digest(name)]
     parts += [notice for notice in site.data.notices if notice.entry == name]
     for view in site.boards:
         line = view.names.get(name)
@@ -88,7 +88,7 @@ def _entries(site: Site, view: BoardView) -> dict[str, str]:
     if view.name not in known:
         data = site.data
         known[view.name] = {
-            name: digest(name, line.name, data.kernels.digest(name), data.digests.get((view.name, name), ""))
+            name: digest(name, line.name, data.files.digest(name), data.digests.get((view.name, name), ""))
             for name, line in view.names.items()
         }
     return known[view.name]

@@ -1,17 +1,18 @@
-"""What the site is made of: boards, problems, where kernel sources come from. Records; computes nothing."""
+"""What the site is made of: boards, problems, the files of entries. Records; computes nothing."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from kernel_evaluator.problems.deciding import Deal
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.keys import KernelKey
 
+from leaderboard.files import store
 from leaderboard.files.ledger import Spending
 from leaderboard.files.notices import Notice
 from leaderboard.render.audits import Audit
@@ -21,20 +22,30 @@ from leaderboard.render.published import Published
 from leaderboard.stages.standings import Board
 
 
-class Kernels(Protocol):
-    """Where the sources of submitted kernels are read: one entry at a time, since all would fill memory."""
+@dataclass(frozen=True)
+class EntryFiles:
+    """The files of entries, read one at a time as pages need them, since all would fill memory."""
+
+    submissions: Path
+    data: Path
+    digests: Mapping[str, str]
+    shown: Mapping[tuple[str, str], Path]
+    """The file of the revision that is shown, by board and entry, where it is not the newest."""
 
     def digest(self, entry: str) -> str:
         """Name the content of an entry's submission; empty where it has none."""
-        ...
+        return self.digests.get(entry, "")
 
     def load(self, entry: str) -> Mapping[str, str]:
         """Read an entry's kernels: key to source; empty where it has none."""
-        ...
+        path = self.submissions / f"{entry}.json"
+        kernels: dict[str, str] = json.loads(path.read_bytes())["kernels"] if path.is_file() else {}
+        return kernels
 
     def result(self, board: str, entry: str) -> bytes:
-        """Give the bytes of an entry's recorded result."""
-        ...
+        """Give the bytes of an entry's recorded result, of the revision that is shown."""
+        newest = store.recorded_path(self.data, board, entry)
+        return self.shown.get((board, entry), newest).read_bytes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +112,7 @@ class SiteData:
 
     boards: tuple[Board, ...]
     problems: tuple[Problem, ...]
-    kernels: Kernels
+    files: EntryFiles
     present: str = ""
     digests: Mapping[tuple[str, str], str] = field(default_factory=dict)
     config: SiteConfig = SiteConfig()

@@ -200,7 +200,7 @@ def _entries_task(
     state: dict[str, list[str]] = {}
     sources: Sources = {}
     for name, (is_fresh, missing) in batch.items():
-        loaded = site.data.kernels.load(name) if missing else {}
+        loaded = site.data.files.load(name) if missing else {}
         for key, digest in missing.items():
             if key in loaded and kernel_sha256(loaded[key]) == digest:
                 sources[digest] = compressed(json.dumps(loaded[key]))

@@ -61,7 +61,7 @@ def write_entry(site: Site, view: BoardView, line: EntryLine) -> None:
         result_link=code_link(site, f"data/results/{view.name}/{standing.entry}.json"),
     )
     write_verdicts(site, view, line)
-    recorded = site.data.kernels.result(view.name, standing.entry)
+    recorded = site.data.files.result(view.name, standing.entry)
     found = json.loads(recorded)
     data = entry_data(view, line, seen_of(found["rows"]) | stands_on(found))
     site.folder.write_packed(places.entry_api(view.name, standing.entry), data)

@@ -1,15 +1,11 @@
-"""Reads what the site is made from: results, submissions, problems, baselines, certificates.
-
-A submission is read once for its digests, and again only when its kernels are written or shown.
-"""
+"""Reads what the site is made from: results, submissions, problems, baselines, certificates."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -30,6 +26,7 @@ from leaderboard.render.audits import read_audits
 from leaderboard.render.cheats import read_cheats, read_open
 from leaderboard.render.model import (
     Baseline,
+    EntryFiles,
     FirstCorrect,
     History,
     Revision,
@@ -66,32 +63,6 @@ class Places:
     trust: Path = Path("docs/trust.md")
 
 
-@dataclass(frozen=True)
-class EntryFiles:
-    """The files of entries, read one at a time, as pages need them."""
-
-    submissions: Path
-    data: Path
-    digests: Mapping[str, str] = field(default_factory=dict)
-    shown: Mapping[tuple[str, str], Path] = field(default_factory=dict)
-    """The file of the revision that is shown, by board and entry, where it is not the newest."""
-
-    def digest(self, entry: str) -> str:
-        """Name the content of an entry's submission; empty where it has none."""
-        return self.digests.get(entry, "")
-
-    def load(self, entry: str) -> Mapping[str, str]:
-        """Read an entry's kernels: key to source; empty where it has none."""
-        path = self.submissions / f"{entry}.json"
-        kernels: dict[str, str] = json.loads(path.read_bytes())["kernels"] if path.is_file() else {}
-        return kernels
-
-    def result(self, board: str, entry: str) -> bytes:
-        """Give the bytes of an entry's recorded result, of the revision that is shown."""
-        newest = store.recorded_path(self.data, board, entry)
-        return self.shown.get((board, entry), newest).read_bytes()
-
-
 def read_site(places: Places, config: SiteConfig) -> SiteData:
     """Read everything and aggregate it; raise StoreError where a file is broken."""
     problems = tuple(ProblemSet(places.problems))
@@ -111,7 +82,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     return SiteData(
         boards=boards,
         problems=problems,
-        kernels=EntryFiles(places.submissions, places.data, digests, shown),
+        files=EntryFiles(places.submissions, places.data, digests, shown),
         present=present,
         digests={reading.place: reading.result_sha256 for reading in readings},
         config=config,

@@ -824,7 +824,7 @@ def test_an_empty_board_says_so(tmp_path: Path) -> None:
     data = SiteData(
         boards=(board,),
         problems=(),
-        kernels=sitehouse.read(sitehouse.repository()).kernels,
+        files=sitehouse.read(sitehouse.repository()).files,
         config=SiteConfig(jobs=1),
     )
     build_site(data, tmp_path)
