@@ -29,7 +29,7 @@ from leaderboard.stages.money import TELLING_RESULTS, Seconds, estimate, evenly,
 from leaderboard.texts.inert import code_span
 
 
-class RefusedError(Exception):
+class NotStartedError(Exception):
     """The evaluation may not start. The message is our own Markdown, untrusted parts in code spans."""
 
 
@@ -42,7 +42,7 @@ def run_gate(host: Host, runner: Runner, settings: RepositorySettings, now: date
     voice = Voice(host=host, runner=runner)
     try:
         return _judge(voice, request, settings, now or datetime.now(UTC))
-    except RefusedError as refusal:
+    except NotStartedError as refusal:
         voice.notice(request.pull, str(refusal))
         return False
     except (HostError, GitError, StoreError) as error:
@@ -64,7 +64,7 @@ def _judge(voice: Voice, request: StartRequest, settings: RepositorySettings, no
     _check_senders(voice.host, request)
     _check_pull(request, pull, settings)
     if banned := banned_because(pull.author_id):
-        raise RefusedError(banned)
+        raise NotStartedError(banned)
     inspection = inspect_pull(voice.host, pull, request.head_sha)
     _check_kind(inspection)
     _check_still_merged(voice.host, inspection)
@@ -84,9 +84,9 @@ def _board(request: StartRequest, settings: RepositorySettings) -> BoardSettings
         else:
             board = settings.board(request.board or settings.boards[0].name)
     except SettingsError as error:
-        raise RefusedError(f"There is no such board: {code_span(str(error), 300)}.") from error
+        raise NotStartedError(f"There is no such board: {code_span(str(error), 300)}.") from error
     if board.closed_because:
-        raise RefusedError(
+        raise NotStartedError(
             f"Nothing can be evaluated for the board {code_span(board.name)}: "
             f"{code_span(board.closed_because, 300)}."
         )
@@ -98,7 +98,7 @@ def _check_senders(host: Host, request: StartRequest) -> None:
         role = host.role(sender)
         if role not in WRITERS:
             who, what = code_span(sender), code_span(role)
-            raise RefusedError(
+            raise NotStartedError(
                 f"An evaluation starts only for people with write access. {who} has the role {what}, "
                 "so this did nothing. A maintainer will look at the pull request."
             )
@@ -107,12 +107,12 @@ def _check_senders(host: Host, request: StartRequest) -> None:
 def _check_pull(request: StartRequest, pull: Pull, settings: RepositorySettings) -> None:
     by_hand = request.label is None
     if pull.base_ref != settings.base_ref:
-        raise RefusedError(f"Only pull requests against {code_span(settings.base_ref)} are evaluated.")
+        raise NotStartedError(f"Only pull requests against {code_span(settings.base_ref)} are evaluated.")
     if pull.state != "open" and not (by_hand and pull.is_merged):
-        raise RefusedError("The pull request is closed, so nothing was started.")
+        raise NotStartedError("The pull request is closed, so nothing was started.")
     if pull.head_sha != request.head_sha:
         asked, now = code_span(request.head_sha[:12]), code_span(pull.head_sha[:12])
-        raise RefusedError(
+        raise NotStartedError(
             f"The evaluation was asked for commit {asked}, and the pull request has moved to {now} since: "
             "nothing was started. Look at what was pushed, then ask again."
         )
@@ -135,14 +135,16 @@ def _check_still_merged(host: Host, inspection: Inspection) -> None:
         return
     now = host.trees(inspection.pull.base_ref).entries.get(inspection.path.removeprefix(FOLDER))
     if now is None or now.sha != inspection.blob_sha:
-        raise RefusedError("The merged entry has been changed or withdrawn since, so nothing was started.")
+        raise NotStartedError("The merged entry has been changed or withdrawn since, so nothing was started.")
 
 
 def _check_kind(inspection: Inspection) -> None:
     if inspection.change.kind == "code" and not inspection.problems:
-        raise RefusedError("This pull request sends no entry under `submissions/`, so nothing was started.")
+        raise NotStartedError(
+            "This pull request sends no entry under `submissions/`, so nothing was started."
+        )
     if inspection.change.kind == "withdrawal" and not inspection.problems:
-        raise RefusedError("This pull request withdraws entries, so there is nothing to evaluate.")
+        raise NotStartedError("This pull request withdraws entries, so there is nothing to evaluate.")
 
 
 def _check_precision(inspection: Inspection, board: BoardSettings, settings: RepositorySettings) -> None:
@@ -151,7 +153,7 @@ def _check_precision(inspection: Inspection, board: BoardSettings, settings: Rep
         return
     fitting = [other for other in settings.boards if other.precision == submission.precision]
     labels = ", ".join(code_span(other.label) for other in fitting) or "none here"
-    raise RefusedError(
+    raise NotStartedError(
         f"The entry's precision is {code_span(submission.precision)} (`metadata.precision`), and "
         f"{code_span(board.name)} is a board for {code_span(board.precision)}: nothing was started. "
         f"Labels of boards that take it: {labels}."
@@ -170,7 +172,7 @@ def _invalid(inspection: Inspection, runner: Runner) -> Report:
 def _queue(voice: Voice, item: queue.Item, settings: RepositorySettings, board: BoardSettings) -> None:
     def add(waiting: queue.Queue) -> queue.Queue:
         if queue.running(waiting, item):
-            raise RefusedError("This very commit is being evaluated: nothing more was started.")
+            raise NotStartedError("This very commit is being evaluated: nothing more was started.")
         return queue.with_item(waiting, item)
 
     there = change_queue(settings, voice.runner, add, f"queue: {item.entry} for {item.board}")

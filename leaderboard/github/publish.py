@@ -256,9 +256,13 @@ def _case(folder: Path, submission: Submission, board: BoardSettings) -> Case:
     try:
         result = read_work_file(path)
     except (store.StoreError, RefusedError, OSError) as error:
-        log(str(error))
-        raise UnusableError(f"The evaluation's result was refused: {code_span(str(error), 300)}.") from error
+        raise _refused(error) from error
     return case_of(result, submission, ProblemSet(), BASELINES)
+
+
+def _refused(error: Exception) -> UnusableError:
+    log(str(error))
+    return UnusableError(f"The evaluation's result was refused: {code_span(str(error), 300)}.")
 
 
 def _commit(case: Case, desk: _Desk) -> Published:
@@ -272,10 +276,7 @@ def _commit(case: Case, desk: _Desk) -> Published:
         try:
             recorded = record(case, desk.asked.folder, data=clone / DATA)
         except (RefusedError, store.StoreError) as error:
-            log(str(error))
-            raise UnusableError(
-                f"The evaluation's result was refused: {code_span(str(error), 300)}."
-            ) from error
+            raise _refused(error) from error
         done.append(_published(clone / DATA, recorded, before, case.submission))
         if desk.asked.verb in queue.AGAIN and recorded.changed:
             _log_review(clone / DATA, done[-1], desk)
