@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import platform
-import socket
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from adapters import free_port
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 
 from leaderboard.client import JudgeClient, ServerError
@@ -66,7 +66,7 @@ class Answered:
 def main() -> int:
     """Run the load, print and write the figures; give 0 where every promise held."""
     options = _options()
-    port = options.port or _free_port()
+    port = options.port or free_port()
     folder = tempfile.TemporaryDirectory()  # gone with the program
     arguments = ["--device", options.device, "--port", str(port), "--memory", f"{folder.name}/verdicts"]
     server = subprocess.Popen(
@@ -218,12 +218,6 @@ def _growth(values: list[float]) -> float:
     """What it is at the end over what it was after the first quarter."""
     quarter = values[len(values) // 4 :] or [0]
     return statistics.median(quarter[-5:]) / max(1, statistics.median(quarter[:5]))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _await_health(url: str) -> None:
