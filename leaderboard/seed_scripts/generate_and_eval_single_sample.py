@@ -87,7 +87,7 @@ def run(options: Options) -> int:
             options,
             ref_origin="kernelbench",
             kernel_src_path=str(path),
-            precision=generate_samples.precision_of(options.backend, options.precision),
+            precision=generate_samples.precision_asked_for(options.backend, options.precision),
         )
     )
 

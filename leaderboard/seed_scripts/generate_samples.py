@@ -70,7 +70,7 @@ def run(options: Options) -> int:
     return run_request(lambda: _request(options))
 
 
-def precision_of(backend: str, precision: str) -> str:
+def precision_asked_for(backend: str, precision: str) -> str:
     """Give what kernels are asked for in: as in KernelBench, those in TileLang are not in fp32."""
     return "fp16" if (backend, precision) == ("tilelang", "fp32") else precision
 
@@ -87,7 +87,7 @@ def _request(options: Options) -> Request:
         subset=(low, high),
         samples=options.num_samples,
         backend=options.backend,
-        precision=precision_of(options.backend, options.precision),
+        precision=precision_asked_for(options.backend, options.precision),
         prompt=options.prompt_option,
         custom_prompt=options.custom_prompt_key or "",
         hardware=options.hardware_gpu_name or "" if options.include_hardware_info else "",

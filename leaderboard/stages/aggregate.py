@@ -157,17 +157,17 @@ def counted(result: ResultFile, submission: Submission) -> ResultFile:
     """Leave out the rows that count nowhere: of kernels that are no more, or found once of twice."""
     digests = submission.digests
     found = result if submission.is_baseline else found_as_often_as_asked(result)
-    return _with_rows(found, (row for row in found.rows if digests.get(row.key) == row.kernel_sha256))
+    return _cut_to(found, (row for row in found.rows if digests.get(row.key) == row.kernel_sha256))
 
 
 def found_as_often_as_asked(result: ResultFile) -> ResultFile:
     """Leave out the speedups that were found once and have to be found twice."""
     if result.profile != "ranked":
         return result
-    return _with_rows(result, (row for row in result.rows if not needs_second(row)))
+    return _cut_to(result, (row for row in result.rows if not needs_second(row)))
 
 
-def _with_rows(result: ResultFile, rows: Iterable[Row]) -> ResultFile:
+def _cut_to(result: ResultFile, rows: Iterable[Row]) -> ResultFile:
     kept = tuple(rows)
     return result if len(kept) == len(result.rows) else dataclasses.replace(result, rows=kept)
 
