@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,6 @@ class Options:
     baseline_file: str | None = None
     eval_results_dir: str = "runs"
     output_file: str | None = None
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the script."""
-    return run_script(Options, run, arguments)
 
 
 def run(options: Options) -> int:
@@ -142,3 +138,6 @@ def _table(analysis: dict[str, Any], timed: int, judged_on: str) -> str:
     if judged_on and judged_on not in gpu_model(analysis["hardware"]):
         head += f" (judged on {judged_on})"
     return f"{head}\n{tabulate(rows, tablefmt='plain')}"
+
+
+main = partial(run_script, Options, run)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kernel_evaluator.records.keys import KernelKey
@@ -27,11 +27,6 @@ class Options:
     organization: str = ""
     notes: str = ""
     runs_dir: str = "runs"
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the script."""
-    return run_script(Options, run, arguments)
 
 
 def run(options: Options) -> int:
@@ -63,3 +58,6 @@ def _of_level(level: int, run: Path) -> dict[KernelKey, str]:
             f"level{level}_run: {run} holds kernels of level {there}; name a run of level {level}"
         )
     return kernels
+
+
+main = partial(run_script, Options, run)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -66,11 +66,6 @@ class Options:
     device: str = "auto"
     profile: str = "ranked"
     problems_dir: str | None = None
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the script."""
-    return run_script(Options, run, arguments)
 
 
 def run(options: Options) -> int:
@@ -151,3 +146,6 @@ def _settings(options: Options, device: str) -> Settings:
             timing_method=options.timing_method,
         )
     )
+
+
+main = partial(run_script, Options, run)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,11 +53,6 @@ class Options:
     device: str = "auto"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the script."""
-    return run_script(Options, run, arguments)
-
-
 def run(options: Options) -> int:
     """Draw one sample, where the run has none yet, and judge it; exit status 0 where it is correct."""
     known = Options(dataset_src="", level=1, problem_id=1)
@@ -97,3 +92,6 @@ def _same(kind: type[T], options: Options, **others: Any) -> T:
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     shared = {each.name: getattr(options, each.name) for each in fields(options) if each.name in names}
     return kind(**{**shared, **others})
+
+
+main = partial(run_script, Options, run)

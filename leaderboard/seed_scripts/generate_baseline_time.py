@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,6 @@ class Options:
     results_dir: str = "results/timing"
     device: str = "auto"
     problems_dir: str | None = None
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the script."""
-    return run_script(Options, run, arguments)
 
 
 def run(options: Options) -> int:
@@ -108,3 +104,6 @@ def _jobs(problem: Problem, *, compiled: bool) -> Iterator[Job]:
     if compiled:
         source = f"{copy}\nModelNew.forward = torch.compile(ModelNew.forward)\n"
         yield Job(key=KernelKey(problem.level, problem.problem_id, 1), source=source, problem=problem)
+
+
+main = partial(run_script, Options, run)

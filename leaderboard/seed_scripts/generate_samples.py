@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from leaderboard.commands.generate import run_request
@@ -50,11 +50,6 @@ class Options:
     turns: int = 1
     device: str = "cuda"
     problems_dir: str | None = None
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the script."""
-    return run_script(Options, run, arguments)
 
 
 def run(options: Options) -> int:
@@ -112,3 +107,6 @@ def _reasoning(options: Options) -> list[str]:
     if options.budget_tokens:
         return [f'thinking={{"type": "enabled", "budget_tokens": {options.budget_tokens}}}']
     return [f"reasoning_effort={options.reasoning_effort}"]
+
+
+main = partial(run_script, Options, run)

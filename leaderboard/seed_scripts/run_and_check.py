@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from kernel_evaluator.labels.static_check import validate_kernel_static
@@ -59,11 +59,6 @@ class Options:
     check_kernel: bool = True
 
     device: str = "auto"
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the script."""
-    return run_script(Options, run, arguments)
 
 
 def run(options: Options) -> int:
@@ -128,3 +123,6 @@ def _problem(options: Options, sizes: Sizes) -> Problem:
         raise ValueError("ref_origin=kernelbench needs level=… and problem_id=…")
     problem = ProblemSet(PROBLEM_SET).load(options.level, options.problem_id)
     return problem.reduced(reductions(sizes))
+
+
+main = partial(run_script, Options, run)

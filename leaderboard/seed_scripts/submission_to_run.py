@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from leaderboard.files.submission import load
@@ -21,14 +21,12 @@ class Options:
     run_name: str = ""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the script."""
-    return run_script(Options, run, arguments)
-
-
 def run(options: Options) -> int:
     """Write the folders and name them."""
     submission = load(Path(options.submission))
     for folder in unpack(submission, Path(options.output_dir), options.run_name or submission.entry):
         say(str(folder))
     return 0
+
+
+main = partial(run_script, Options, run)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from kernel_evaluator.problems.problem_set import ProblemSet
@@ -40,11 +41,6 @@ class Options:
     runs_dir: str = "runs"
     data_dir: str = "data"
     work_dir: str = str(WORK_ROOT)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the script."""
-    return run_script(Options, run, arguments)
 
 
 def run(options: Options) -> int:
@@ -92,3 +88,6 @@ def _run_behind(analysis: Path, runs_dir: Path) -> RunFolder:
     if not run_name or not folder.path.is_dir():
         raise StoreError(f"{analysis}: names the run {run_name!r}, which is not in {runs_dir}")
     return folder
+
+
+main = partial(run_script, Options, run)
