@@ -251,6 +251,7 @@ def _environment(memory: Path | None) -> Environment:
         ms=numbers.milliseconds,
         seconds=numbers.seconds,
         count=numbers.count,
+        counted=numbers.counted,
         amount=numbers.amount,
         day=numbers.date,
         plain=numbers.plain,

@@ -16,6 +16,7 @@ from leaderboard.render.parts import numbers
 from leaderboard.render.parts.lines import EntryLine
 from leaderboard.render.site import BoardView, Site, problem_title
 from leaderboard.render.stamp import digest
+from leaderboard.stages.standings import Against
 
 SIZE = (1200, 630)
 SHORT = 36
@@ -56,9 +57,8 @@ def write_picture(site: Site, view: BoardView, line: EntryLine) -> None:
     """Draw an entry's picture: who, on which board, when, and how fast."""
     scores = line.standing.overall
     low, high = (numbers.speedup(bound) for bound in line.standing.deployed_ci95)
-    best = line.standing.against.get("best")
     below = [
-        ("over the best of PyTorch", numbers.speedup(best.deployed_speedup if best else None), "deployed"),
+        *_over_best(line.standing.against.get("best")),
         ("correct", _percent(scores.correct_rate), f"{scores.correct} of {scores.problems}"),
         ("fast@1", _percent(scores.fast[1.0]), f"of {scores.problems} problems"),
     ]
@@ -82,22 +82,26 @@ def write_board_picture(site: Site, view: BoardView) -> None:
     if found is None:
         return
     best = found.best.standing
-    over_best = numbers.speedup(found.against_best.deployed_speedup if found.against_best else None)
-    sent = numbers.counted(view.sent, "entry", "entries")
     cheats = str(found.rates.cheats) if found.rates else numbers.NONE
     sheet = _Sheet(
         title=f"{site.data.config.title}: {view.title}",
-        subtitle=f"{_covered(found.best.name, best.entry)} leads {sent}",
+        subtitle=_covered(found.best.name, best.entry)
+        + (f" leads {numbers.count(view.sent)} entries" if view.sent > 1 else ", the only entry"),
         headline=numbers.speedup(best.overall.deployed_speedup),
         note=f"over eager PyTorch, 95 % interval {numbers.interval(best.deployed_ci95)}",
         below=[
-            ("over the best of PyTorch", over_best, "deployed"),
+            *_over_best(found.against_best),
             ("problems solved", f"{found.solved}", f"of {found.problems}"),
             ("cheats tried", cheats, f"{found.rates.won or 'none'} won" if found.rates else ""),
         ],
         foot=f"{site.data.config.title} · {numbers.date(view.updated)}",
     )
     _write(site, places.board_picture(view.name), sheet)
+
+
+def _over_best(held: Against | None) -> list[tuple[str, str, str]]:
+    """Give the figure over the best of PyTorch; none where only eager PyTorch was measured."""
+    return [("over the best of PyTorch", numbers.speedup(held.deployed_speedup), "deployed")] if held else []
 
 
 def write_problem_picture(site: Site, problem: str) -> None:

@@ -15,6 +15,7 @@ import sitehouse
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
+from leaderboard.render import places
 from leaderboard.render.parts import charts, numbers
 
 pytestmark = pytest.mark.browser
@@ -401,6 +402,35 @@ def test_what_does_not_rank_is_held_against_the_best_of_pytorch_too(
     page.goto(f"{site}{address}against=best")
     row = "table.kernels tbody tr:not([hidden])"
     sitehouse.until(page, f"document.querySelector('{row}').textContent.includes('{said[1]}')")
+
+
+def test_the_best_of_pytorch_stands_where_more_than_eager_was_measured(
+    page: Any, site: str, folder: Path
+) -> None:
+    for board in json.loads((folder / "api/v1/index.json").read_text())["boards"]:
+        name, known = places.slug(board["name"]), json.loads((folder / board["references"]).read_text())
+        has_best = "best" in known["references"]
+        problems = places.problems_page(board["name"], BOARD)
+        for address in (f"boards/{name}.html", f"embed/{name}.html", problems, f"compare.html?board={name}"):
+            page.goto(site + address, wait_until="networkidle")
+            said = page.inner_text("main").lower()
+            assert ("best of pytorch" in said) == has_best, address
+
+
+def test_a_table_shows_no_speedup_against_what_its_board_lacks(page: Any, site: str, folder: Path) -> None:
+    boards = json.loads((folder / "api/v1/index.json").read_text())["boards"]
+    page.goto(f"{site}problems/1_23.html?against=compile", wait_until="networkidle")
+    for board in boards:
+        cells = page.locator(f"[data-kernels={places.slug(board['name'])}] td:nth-child(4)")
+        known = json.loads((folder / board["references"]).read_text())["references"]
+        assert all((text == numbers.NONE) == ("compile" not in known) for text in cells.all_text_contents())
+
+
+def test_a_comparison_takes_the_best_of_a_board_that_lacks_its_entries(page: Any, site: str) -> None:
+    page.goto(f"{site}compare.html", wait_until="networkidle")
+    page.select_option("#board", "H200-bf16")
+    sitehouse.until(page, "document.querySelector('#a').value === 'founders-triton-bf16'")
+    sitehouse.until(page, "document.querySelector('#found').textContent.includes('problems')")
 
 
 def test_links_of_a_board_lead_to_problems_with_its_figures(page: Any, site: str) -> None:
