@@ -1,5 +1,5 @@
 // Compares entries problem by problem: the first two by score and drawing, all of them in the table.
-import { factors, onAgainst, over } from "./against.js";
+import { factors, offer, onAgainst, over } from "./against.js";
 import { liven } from "./charts.js";
 import { entryData, fetchJson } from "./data.js";
 import { byId, el, root, svg } from "./dom.js";
@@ -43,12 +43,16 @@ const isCounted = (pair) => fields.level.value === "4" || [pair.a, pair.b, ...pa
 
 const entryOf = (text) => entries.find((entry) => entry.id === text) ?? entries.find((entry) => entry.name.toLowerCase() === text.trim().toLowerCase());
 
-async function loadBoard() {
+// Entries that another board lacks make way for its best; those of an address stay, and are said to be missing.
+async function loadBoard({ isAnother = false } = {}) {
   const board = fields.board.value;
   const found = (await fetchJson(`boards/${board}.table.json`)).entries;
   if (board !== fields.board.value) return; // another was chosen meanwhile
+  await offer(board);
+  if (board !== fields.board.value) return;
   entries = found;
   byId("entries").replaceChildren(...entries.map((entry) => el("option", { value: entry.id }, entry.name)));
+  for (const field of [fields.a, fields.b]) if (isAnother && !entryOf(field.value)) field.value = "";
   const ranked = entries.filter((entry) => entry.kind !== "baseline");
   const first = [...ranked, ...entries.filter((entry) => !ranked.includes(entry))];
   if (!fields.a.value) fields.a.value = first.find((entry) => entry.id !== fields.b.value)?.id ?? "";
@@ -168,7 +172,7 @@ async function start() {
   state.settle(fields.board, "board");
   for (const id of KEPT) state.settle(fields[id], id);
   more = state.read("more").split(",").filter(Boolean).slice(0, MOST - 2);
-  fields.board.addEventListener("change", () => { loading = loadBoard(); show(); });
+  fields.board.addEventListener("change", () => { loading = loadBoard({ isAnother: true }); show(); });
   for (const id of KEPT) fields[id].addEventListener("change", show);
   byId("swap").addEventListener("click", () => { [fields.a.value, fields.b.value] = [fields.b.value, fields.a.value]; show(); });
   byId("also").addEventListener("change", takeAnother);

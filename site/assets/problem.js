@@ -209,17 +209,18 @@ function kernelRow(board, kernel, at) {
     el("td", { class: "script-cell" }, codeButton(board, kernel.entry, titleOf(kernel))));
 }
 
-// Every table's speedups against what was chosen; of a board without that reference nothing changes.
+// Every table's speedups against what was chosen; a board without that reference shows none.
 async function hold() {
   const name = against();
   for (const table of document.querySelectorAll("table.kernels")) {
     const board = table.dataset.kernels;
-    const factor = (await factors(board, name))?.[problem] ?? 1;
+    const held = await factors(board, name);
     const data = (await fetchJson(`api/v1/problems/${board}/${problem}.json`)).kernels;
     if (name !== against()) return; // a later choice overtook this one
     for (const row of table.tBodies[0].rows) {
-      const item = over(data.find((kernel) => kernel.entry === row.dataset.entry), factor);
-      if (!item) continue;
+      const found = data.find((kernel) => kernel.entry === row.dataset.entry);
+      if (!found) continue;
+      const item = name === "eager" || held ? over(found, held?.[problem]) : { ...found, speedup: null, speedup_ci95: null };
       row.cells[3].replaceChildren(format.speedup(item.speedup), el("small", {}, format.interval(item.speedup_ci95)));
       row.cells[3].classList.toggle("up", format.faster(item));
     }
