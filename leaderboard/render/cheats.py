@@ -113,7 +113,7 @@ def _cheats(
     cases: Sequence[Mapping[str, Any]], won: Iterable[str], corpus: Mapping[str, Path]
 ) -> Iterator[Cheat]:
     plain = {case["id"]: case for case in cases if not case.get("off")}
-    for case in plain.values():
+    for case in sorted(plain.values(), key=lambda case: _in_order(case["id"])):
         if case["kind"] != "exploit":
             continue
         twin = plain.get(case.get("twin", ""))
@@ -130,6 +130,11 @@ def _cheats(
             gain=case.get("gain"),
             note=case.get("note", ""),
         )
+
+
+def _in_order(case: str) -> list[str | int]:
+    """Give what sorts e9 before e10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", case)]
 
 
 def _said(path: Path | None) -> str:

@@ -172,7 +172,7 @@ def rows_csv(site: Site, view: BoardView) -> bytes:
 
 def write_badge(site: Site, view: BoardView, line: EntryLine) -> None:
     """Write the entry's badge: its rank and deployed speedup on the board."""
-    left = f"KernelBench {view.name}"
+    left = f"KernelBench {view.title}"
     rank = f"#{line.rank} · " if line.standing.rank is not None else ""
     right = rank + numbers.speedup(line.standing.overall.deployed_speedup)
     widths = [round(_SIGN_WIDTH * len(text) + 14) for text in (left, right)]
