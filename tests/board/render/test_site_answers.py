@@ -120,6 +120,21 @@ def test_how_many_sent_something_baselines_apart(page: Any, site: str, folder: P
     assert page.inner_text("#found") == f"{len(standings)} of {len(standings)} rows"
 
 
+def test_a_board_whose_entries_name_no_model_says_so(page: Any, site: str, folder: Path) -> None:
+    entries = json.loads((folder / f"boards/{BOARD}.table.json").read_text())["entries"]
+    stated = any(entry["model"] or entry["scaffold"] for entry in entries)
+    said = front(page, site).inner_text(".lead")
+    assert ("No entry here says that a model wrote it." in said) != stated
+
+
+def test_the_only_entry_of_a_board_is_not_called_first(page: Any, site: str, folder: Path) -> None:
+    for board in json.loads((folder / "api/v1/index.json").read_text())["boards"]:
+        standings = json.loads((folder / board["standings"]).read_text())["standings"]
+        page.goto(f"{site}{places.board_page(board['name'])}")
+        is_alone = sum(item["kind"] == "entry" for item in standings) == 1
+        assert ("is the only entry on" in page.inner_text(".answer")) == is_alone
+
+
 def test_on_which_gpu_and_precision(page: Any, site: str) -> None:
     front(page, site)
     assert re.search(rf"on {BOARD}.+in fp32", page.inner_text(".lead"), re.DOTALL)
