@@ -147,7 +147,8 @@ def write_comparison_picture(
         title=f"{names[0]} against {names[1]}",
         subtitle=f"head to head on {view.title}",
         headline=f"{wins[0]} : {wins[1]}",
-        note=f"wins beyond doubt on {sum(wins) + ties} problems that both solve; {ties} ties",
+        note=f"wins beyond doubt on {numbers.counted(sum(wins) + ties, 'problem')} that both solve; "
+        f"{numbers.counted(ties, 'tie')}",
         below=[
             ("first over second", numbers.speedup(ratio), "geomean of both"),
             *(

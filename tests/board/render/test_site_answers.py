@@ -135,6 +135,24 @@ def test_the_only_entry_of_a_board_is_not_called_first(page: Any, site: str, fol
         assert ("is the only entry on" in page.inner_text(".answer")) == is_alone
 
 
+def test_a_board_shows_all_its_columns_on_a_common_laptop(page: Any, site: str, folder: Path) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    for board in json.loads((folder / "api/v1/index.json").read_text())["boards"]:
+        page.goto(f"{site}{places.board_page(board['name'])}")
+        page.wait_for_selector("#standings .pick input")
+        hidden_px = (
+            "document.querySelector('.scroll').scrollWidth - document.querySelector('.scroll').clientWidth"
+        )
+        assert page.evaluate(hidden_px) <= 0, board["name"]
+
+
+def test_cheats_stand_in_the_order_of_their_numbers(folder: Path) -> None:
+    ids = re.findall(r'<tr><th scope="row">([a-z]+)(\d+)', (folder / "trust.html").read_text())
+    numbered = [(letter, int(number)) for letter, number in ids]
+    assert numbered == sorted(numbered)
+    assert len(numbered) > 100
+
+
 def test_on_which_gpu_and_precision(page: Any, site: str) -> None:
     front(page, site)
     assert re.search(rf"on {BOARD}.+in fp32", page.inner_text(".lead"), re.DOTALL)
