@@ -53,9 +53,10 @@ def _shown(standing: Standing) -> Line:
         "rank": standing.rank if standing.rank is not None else "-",
         "entry": standing.entry,
         "deployed": f"{overall.deployed_speedup:.3f}x ({low:.3f}-{high:.3f})",
-        "vs best of PyTorch": _against_best(standing),
-        "geomean (n)": f"{geomean} ({overall.geomean_n})",
     }
+    if best := standing.against.get("best"):  # a board has it of all its entries, or of none
+        line["vs best of PyTorch"] = f"{best.deployed_speedup:.3f}x"
+    line["geomean (n)"] = f"{geomean} ({overall.geomean_n})"
     for p in THRESHOLDS:
         line[f"fast@{p:g}"] = f"{overall.fast[p]:.1%}" + (UNSURE if overall.straddling[p] else "")
     line["correct"] = f"{overall.correct_rate:.1%}"
@@ -64,11 +65,6 @@ def _shown(standing: Standing) -> Line:
         if level < 4:
             line[f"L{level}"] = f"{scores.deployed_speedup:.3f}x {scores.correct}/{scores.problems}"
     return {**line, "unranked": standing.unranked_because}
-
-
-def _against_best(standing: Standing) -> str:
-    best = standing.against.get("best")
-    return "-" if best is None else f"{best.deployed_speedup:.3f}x"
 
 
 def _flat(board: Board, standing: Standing) -> list[Line]:
