@@ -80,7 +80,13 @@ def board_values(site: Site, view: BoardView) -> dict[str, Any]:
         "cost": cost_chart(view),
         "references": [name for name in REFERENCES if name == "eager" or name in view.board.references],
         "judged_by": judged_by(site, view),
+        "origins": [name for name in ("model", "scaffold") if len(_stated(view, name)) > 1],
     }
+
+
+def _stated(view: BoardView, name: str) -> set[str]:
+    """Give the models or scaffolds to choose from; entries that name none count as one."""
+    return {getattr(line, name) for line in view.entries if line.standing.kind == "entry"}
 
 
 def judged_by(site: Site, view: BoardView) -> JudgedBy | None:

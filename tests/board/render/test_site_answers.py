@@ -146,6 +146,14 @@ def test_a_board_shows_all_its_columns_on_a_common_laptop(page: Any, site: str, 
         assert page.evaluate(hidden_px) <= 0, board["name"]
 
 
+@pytest.mark.parametrize("name", ["model", "scaffold"])
+def test_nobody_is_asked_to_choose_from_one(page: Any, site: str, folder: Path, name: str) -> None:
+    front(page, site)
+    entries = json.loads((folder / f"boards/{BOARD}.table.json").read_text())["entries"]
+    values = {entry[name] for entry in entries if entry["kind"] == "entry"}
+    assert page.locator(f"#{name}").is_visible() == (len(values) > 1)
+
+
 def test_cheats_stand_in_the_order_of_their_numbers(folder: Path) -> None:
     ids = re.findall(r'<tr><th scope="row">([a-z]+)(\d+)', (folder / "trust.html").read_text())
     numbered = [(letter, int(number)) for letter, number in ids]
