@@ -190,7 +190,9 @@ def _report(outcome: Outcome, submission: Path, request: Request) -> bool:
     own_problems = _own_problems(request)
     _tell_what_next(outcome, submission, request, own_problems)
     if waiting := outcome.waiting:
-        say(f"error: {len(waiting)} kernels have no verdict ({waiting[0]}, …): run it again", err=True)
+        some = f"{waiting[0]}" + (", …" if len(waiting) > 1 else "")
+        said = f"{len(waiting)} ({some}); run it again"
+        say(f"error: kernels still to judge, or to judge a second time: {said}", err=True)
     elif outcome.result.profile == "ranked" and not own_problems:
         apart = [] if submission.parent == Path("submissions") else ["--submission", submission]
         say(f"next: {_command('record', outcome.path, *apart)}")

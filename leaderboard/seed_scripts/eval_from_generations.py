@@ -104,7 +104,7 @@ def run(options: Options) -> int:
     say(f"written to {evaluation.run.eval_results_path}")
     waiting = len(outcome.unfinished) + counts[Status.INFRA_ERROR.value]
     if waiting:
-        say(f"error: {waiting} kernels have no verdict: run it again", err=True)
+        say(f"error: kernels still to judge, or to judge a second time: {waiting}; run it again", err=True)
     return 1 if waiting or outcome.plan.missing_problems else 0
 
 

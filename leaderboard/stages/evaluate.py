@@ -158,7 +158,8 @@ class Outcome:
 def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], None]) -> Outcome:
     """Judge what is left, writing the work file after each verdict; continue where an earlier run stopped.
 
-    What counts is judged a second time when all the rest is done; `on_row` hears of it again then.
+    What counts is judged a second time when all the rest is done; `on_row` hears of it again then, and why
+    where nothing was found.
     Raises StoreError while another process evaluates the same entry, EvaluationError where the engine
     runs on another GPU model than the board's.
     """
@@ -169,20 +170,21 @@ def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], Non
         work.keep(plan.kept, previous)
         added: dict[KernelKey, Row] = {}
 
-        def add(verdict: Verdict) -> None:
+        def add(verdict: Verdict) -> Row:
             added[verdict.row.key] = work.add(verdict)
-            on_row(added[verdict.row.key])
+            return added[verdict.row.key]
 
         with work:
             # Closing ends the engine's processes at once where the loop is left early.
             with closing(_verdicts(evaluation, engine, plan.jobs, evaluation.settings)) as verdicts:
                 for verdict in verdicts:
-                    add(verdict)
+                    on_row(add(verdict))
             again = evaluation.unconfirmed(plan, added)
             settings = second_settings(evaluation.settings)
             with closing(_verdicts(evaluation, engine, again, settings)) as verdicts:
                 for verdict in verdicts:
-                    add(_of_both(work.verdict(verdict.row.key), verdict))
+                    row = add(_of_both(work.verdict(verdict.row.key), verdict))
+                    on_row(verdict.row if verdict.row.status is Status.INFRA_ERROR else row)
             found_once = [job.key for job in again if needs_second(work.verdict(job.key).row)]
         return Outcome(
             plan=plan,

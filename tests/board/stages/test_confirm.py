@@ -68,8 +68,10 @@ def test_what_is_found_the_second_time_is_the_verdict(tmp_path, ends):
 
 def test_where_the_second_says_nothing_the_first_waits_for_it(tmp_path):
     evaluation = evaluation_of(tmp_path, "# speedup 3.0 infra_error")
-    outcome = evaluate(evaluation, FakeEngine(), lambda row: None)
+    heard = []
+    outcome = evaluate(evaluation, FakeEngine(), lambda row: heard.append(row.status))
     (row,) = outcome.result.rows
+    assert heard == [Status.CORRECT, Status.INFRA_ERROR], "why it waits is told"
     assert (row.status, row.speedup, row.second, row.gpu_seconds) == (Status.CORRECT, 3.0, None, 2.0)
     assert outcome.unfinished == (row.key,)
     left = evaluation.plan(evaluation.previous())
