@@ -1,6 +1,7 @@
 """The server's worker with the fake engine: `# sleep 3` in a kernel takes that long, `# die` kills the process.
 
-A verdict has the trials that were asked for. What `# half` fails with, UTF-8 cannot hold.
+A verdict has the trials that were asked for. What `# half` fails with, UTF-8 cannot hold; `# long name` fails
+with an error of a very long name.
 """
 
 import os
@@ -25,6 +26,8 @@ class MoodyEngine(FakeEngine):
                 row = replace(verdict.row, trials_asked=settings.trials)
                 if "# half" in job.source:
                     row = replace(row, failure=Failure(name="RuntimeError", message="half \ud800 of a pair"))
+                if "# long name" in job.source:
+                    row = replace(row, failure=Failure(name="E" * 400_000, message="long"))
                 yield replace(verdict, row=row)
 
 

@@ -54,7 +54,7 @@ class WorkFile:
     def add(self, verdict: Verdict) -> Row:
         """Take a verdict in, replacing the kernel's earlier row; give the row as it is written."""
         name = store.environment_name(verdict.environment)
-        row = replace(_bounded(verdict.row), environment=name)
+        row = replace(bounded(verdict.row), environment=name)
         with self._lock:
             self._environments[name] = verdict.environment
             self._rows[row.key] = row
@@ -123,8 +123,8 @@ def with_rows(
     )
 
 
-def _bounded(row: Row) -> Row:
-    """Cut what a kernel said, so that the row can be recorded with all others."""
+def bounded(row: Row) -> Row:
+    """Cut what a kernel said, so that the row can be recorded, or kept, with all others."""
     failure, elsewhere = row.failure, row.elsewhere
     if failure is not None:
         failure = Failure(

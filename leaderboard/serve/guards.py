@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
 from leaderboard.checks.document import quoted
-from leaderboard.serve import MAX_BATCH
+from leaderboard.serve import MAX_BATCH, MAX_BATCH_BYTES
 from leaderboard.serve.requests import NewJudgement
 from leaderboard.texts.inert import encodable
 
@@ -24,7 +24,6 @@ NEIGHBOURS = ("127.0.0.1", "localhost", "::1")
 BATCHES = "/v1/batches"
 _ESCAPED = 6
 """So many bytes JSON may take for one of a text, as for a control character."""
-MAX_BATCH_BYTES = 64 * 2**20
 
 
 def add_refusal(app: FastAPI) -> None:
@@ -102,8 +101,12 @@ def _host_of(given: str) -> str | None:
         return None
 
 
+def _is_json(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
 def add_size_limit(app: FastAPI, max_source_bytes: int) -> None:
-    """Refuse a request that is larger than what it may hold, before it is read."""
+    """Refuse a request that is larger than it may be, or that says it is no JSON, before it is read."""
     single = max_source_bytes * 2 * _ESCAPED + 4096  # a kernel and a problem
     batch = min(MAX_BATCH_BYTES, single * MAX_BATCH)
 
@@ -113,6 +116,9 @@ def add_size_limit(app: FastAPI, max_source_bytes: int) -> None:
         length = request.headers.get("content-length", "")
         if request.method == "POST" and not length.isdecimal():
             return JSONResponse({"detail": "Content-Length is required"}, status_code=411)
+        if request.method == "POST" and not _is_json(kind := request.headers.get("content-type", "")):
+            detail = f"Content-Type must be application/json, got {quoted(kind)}"
+            return JSONResponse({"detail": detail}, status_code=415)
         if length.isdecimal() and int(length) > most:
             return JSONResponse({"detail": f"a request must be at most {most} bytes"}, status_code=413)
         return await proceed(request)

@@ -22,6 +22,7 @@ from kernel_evaluator.problems.jobs import Job, Settings, unmeasured_row
 from kernel_evaluator.records.keys import MAX_SAMPLE, KernelKey
 from kernel_evaluator.records.rows import Environment, Failure, Row, Status
 
+from leaderboard.files.workfile import bounded
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.process import JudgingProcess
 from leaderboard.texts.inert import encodable
@@ -228,13 +229,13 @@ class Workers:
         try:
             [verdict] = strict_json(line, ValueError)["verdicts"]
             verdict = json.loads(encodable(json.dumps(verdict, ensure_ascii=False)))
-            row, environment = {**verdict["row"]}, {**verdict["environment"]}
-            item = batch[Row.from_json(row).key]
+            row, environment = bounded(Row.from_json(verdict["row"])), {**verdict["environment"]}
+            item = batch[row.key]
             Environment(**environment)
         except (ValueError, TypeError, KeyError):
             return False
-        row["key"] = str(KernelKey(item.problem.level, item.problem.problem_id))
-        self._judgements.finish(item, {"row": row, "environment": environment})
+        row = replace(row, key=KernelKey(item.problem.level, item.problem.problem_id))
+        self._judgements.finish(item, {"row": row.to_json(), "environment": environment})
         return True
 
 

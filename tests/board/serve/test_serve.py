@@ -84,6 +84,12 @@ def test_a_kernel_that_kills_the_worker_takes_none_of_its_batch_along():
         assert "ok" == client.health()["status"]
 
 
+def test_what_a_kernel_calls_its_error_is_cut_so_that_kept_verdicts_have_bounds():
+    source = f"# long name\n{KERNEL}"
+    with serving() as url, JudgeClient(url) as client:
+        assert 500 == len(client.judge(1, 1, source).failure.name)
+
+
 @pytest.fixture
 def often_switching():
     """Let threads take turns so often that they meet in the middle of what is not one step."""
@@ -280,6 +286,17 @@ def test_what_no_answer_can_hold_is_refused_with_where_and_what_is_wrong(change,
     assert 422 == answer.status_code, answer.text
     [told] = answer.json()["detail"]
     assert ({"type", "loc", "msg"}, where, True) == (set(told), told["loc"], said in told["msg"]), told
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", ""])
+def test_a_body_that_says_it_is_no_json_is_told_what_to_say(kind):
+    body = json.dumps({"level": 1, "problem_id": 1, "source": KERNEL})
+    with serving() as url:
+        answer = httpx.post(f"{url}/v1/judgements", content=body, headers={"Content-Type": kind})
+        right = {"Content-Type": "application/json; charset=utf-8"}
+        assert 202 == httpx.post(f"{url}/v1/judgements", content=body, headers=right).status_code
+    said = f"Content-Type must be application/json, got {kind!r}"
+    assert (415, {"detail": said}) == (answer.status_code, answer.json())
 
 
 @pytest.mark.parametrize(
