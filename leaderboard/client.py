@@ -19,7 +19,7 @@ from typing import Any, Self
 import httpx
 from kernel_evaluator.records.rows import Row
 
-from leaderboard.serve import KEY, MAX_BATCH
+from leaderboard.serve import KEY, MAX_BATCH, MAX_BATCH_BYTES
 
 LONGEST_WAIT_S = 30.0
 """One request waits at most this long for a verdict; `wait` repeats it."""
@@ -120,16 +120,21 @@ class JudgeClient:
                     raise
                 time.sleep(1.0)
 
-    def judge_many(self, kernels: Iterable[Mapping[str, Any]], **options: Any) -> Iterator[Ticket]:
+    def judge_many(
+        self, kernels: Iterable[Mapping[str, Any]], *, per_request: int = MAX_BATCH, **options: Any
+    ) -> Iterator[Ticket]:
         """Queue kernels, a thousand a request, and give each with its verdict as soon as that is there.
 
         A kernel is what `submit` takes: `{"level": 1, "problem_id": 19, "source": "…"}`; options are for all.
         Where the connection breaks the same ids are sent again, so nothing is judged or told twice.
+        `per_request` is for servers and keys that let fewer wait.
         """
+        if per_request < 1:
+            raise ValueError(f"per_request must be 1 or more, got {per_request}")
         asked = [{"id": uuid.uuid4().hex, **options, **kernel} for kernel in kernels]
         told: set[str] = set()
-        for start in range(0, len(asked), MAX_BATCH):
-            for line in self._lines({"judgements": asked[start : start + MAX_BATCH]}):
+        for batch in _batches(map(json.dumps, asked), min(per_request, MAX_BATCH)):
+            for line in self._lines(f'{{"judgements": [{", ".join(batch)}]}}'):
                 ticket = _ticket(json.loads(line))
                 if ticket.id not in told:
                     told.add(ticket.id)
@@ -164,12 +169,11 @@ class JudgeClient:
             time.sleep(wait_s)
             wait_s = min(5.0, wait_s * 2)
 
-    def _lines(self, body: Mapping[str, Any]) -> Iterator[str]:
+    def _lines(self, content: str) -> Iterator[str]:
         """Send a batch and give the lines of the answer; again and again while the server is busy or away.
 
         Patience counts from the first trouble after the last line: a batch may take longer than that.
         """
-        content = json.dumps(body)
         troubled: float | None = None
         while True:
             try:
@@ -210,6 +214,20 @@ class JudgeClient:
         except (ValueError, RecursionError) as error:
             return f"the answer is no JSON: {error!r}"
         return data
+
+
+def _batches(texts: Iterable[str], most: int) -> Iterator[list[str]]:
+    """Divide what is sent, in ASCII, into requests of so many that the server takes each for its size too."""
+    batch: list[str] = []
+    room = left = MAX_BATCH_BYTES - 100  # for what stands around them
+    for text in texts:
+        if batch and (len(batch) == most or len(text) > left):
+            yield batch
+            batch, left = [], room
+        batch.append(text)
+        left -= len(text) + 2
+    if batch:
+        yield batch
 
 
 def _ticket(data: Mapping[str, Any]) -> Ticket:

@@ -47,8 +47,10 @@ class Desk:
     def take_in(self, key: Key, asked: Sequence[NewJudgement]) -> list[Judgement]:
         """Queue judgements, all or none; raise HTTPException with what is wrong, or how long to wait."""
         items = [self._judgement(key, each) for each in asked]
-        if key.max_queued is not None and len(items) > key.max_queued:
-            said = f"a batch of the key {key.name} has at most {key.max_queued} judgements, got {len(items)}"
+        most = min(key.max_queued or self._judgements.max_queued, self._judgements.max_queued)
+        if len(items) > most:
+            whose = "here" if key.max_queued is None else f"of the key {key.name}"
+            said = f"a batch {whose} has at most {most} judgements, got {len(items)}; send it in parts"
             raise HTTPException(422, said)
         new = sum(self._judgements.find(item.id, key.name) is None for item in items)
         if wait_s := self._keyring.wait_s(key, new):

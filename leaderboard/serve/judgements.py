@@ -92,6 +92,7 @@ class Judgements:
         self._condition = threading.Condition()
         self._closed = False
         self._fast_taken = 0
+        self._verdicts = 0
         self._counts: Counter[str] = Counter()
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self.on_done: Callable[[Judgement], object] = lambda item: None
@@ -107,8 +108,10 @@ class Judgements:
         `most` is how many of the owner's may wait. Raises IdTakenError where an id stands for something else,
         QueueFullError where too many wait.
         """
-        found = {} if self._memory is None else self._remembered(judgements, self._memory)
+        finished, found = self._verdicts, self._remembered(judgements)
         with self._condition:
+            if finished != self._verdicts:  # one came meanwhile, perhaps on one of these
+                found = self._remembered(judgements)
             new = [item for item in judgements if not self._knows(item)]
             waiting = [item for item in new if item.again or item.fingerprint not in found]
             self._check_room(waiting, most)
@@ -175,6 +178,7 @@ class Judgements:
         if kept and self._memory is not None:
             self._memory.keep(item.fingerprint, verdict)
         with self._condition:
+            self._verdicts += 1
             if not item.is_finished:
                 self._counts[f"status:{verdict['row']['status']}"] += 1
                 item.verdict = verdict
@@ -221,8 +225,11 @@ class Judgements:
         with self._condition:
             return self._queue.index(item) if item.state is State.QUEUED else None
 
-    def _remembered(self, judgements: Sequence[Judgement], memory: Memory) -> dict[str, Verdict]:
-        found = {item.fingerprint: memory.find(item.fingerprint) for item in judgements if not item.again}
+    def _remembered(self, judgements: Sequence[Judgement]) -> dict[str, Verdict]:
+        if self._memory is None:
+            return {}
+        asked = {item.fingerprint for item in judgements if not item.again}
+        found = {key: self._memory.find(key) for key in asked}
         return {key: verdict for key, verdict in found.items() if verdict is not None}
 
     def _knows(self, item: Judgement) -> bool:
@@ -232,6 +239,11 @@ class Judgements:
                 f"id {item.id!r} was sent with another kernel, problem or setting; choose a new one"
             )
         return known is not None
+
+    @property
+    def max_queued(self) -> int:
+        """How many may wait."""
+        return self._max_queued
 
     def _check_room(self, waiting: Sequence[Judgement], most: int | None) -> None:
         if waiting and len(self._queue) + len(waiting) > self._max_queued:

@@ -13,8 +13,9 @@ from kernel_evaluator.timing import floor
 from own_server import serving
 from prometheus_client.parser import text_string_to_metric_families
 
+from leaderboard import client as client_module
 from leaderboard.client import JudgeClient, ServerError
-from leaderboard.serve import MAX_BATCH
+from leaderboard.serve import MAX_BATCH, guards
 from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements, QueueFullError
 from leaderboard.serve.keys import Key, Keyring, KeysFileError, keyring_of, read_keys
@@ -90,6 +91,21 @@ def test_a_verdict_on_what_a_cancelled_judgement_left_of_its_source_is_not_remem
     assert not judgements.add(asked("later")).is_finished
     judgements.finish(first, verdict(KERNEL))
     assert waiting.remembered and judgements.add(asked("last")).remembered, "one on the kernel itself is"
+
+
+def test_what_is_asked_for_while_its_verdict_is_noted_gets_that(judgements, monkeypatch):
+    running = judgements.add(asked("running"))
+    judgements.take(1)
+    find = judgements._memory.find
+
+    def find_and_finish(fingerprint):
+        found = find(fingerprint)
+        if not running.is_finished:
+            judgements.finish(running, verdict(KERNEL))
+        return found
+
+    monkeypatch.setattr(judgements._memory, "find", find_and_finish)
+    assert judgements.add(asked("meanwhile")).remembered
 
 
 def test_what_is_to_be_judged_again_needs_room_though_a_verdict_on_the_same_is_remembered(judgements):
@@ -174,7 +190,7 @@ def test_a_batch_is_taken_in_whole_or_not_at_all():
             ([good, {**good, "sorce": "x"}], 422),
             ([{**good, "id": "a"}, {**good, "id": "a"}], 422),
             ([], 422),
-            ([good] * 6, 429),
+            ([good] * 6, 422),
         ):
             assert code == httpx.post(f"{url}/v1/batches", json={"judgements": wrong}).status_code, wrong
         assert 0.0 == figures(url)["kbl_judgements_received_total",]
@@ -403,6 +419,25 @@ def test_what_json_can_hold_only_escaped_is_the_servers_to_refuse(odd):
         for ask in (lambda: client.judge(**kernel), lambda: list(client.judge_many([kernel]))):
             with pytest.raises(ServerError, match="HTTP 422.*" + next(iter(odd))):
                 ask()
+
+
+def test_a_batch_that_the_queue_can_never_hold_is_refused_for_good_and_the_client_can_send_less():
+    kernels = [{"level": 1, "problem_id": 1, "source": f"# {n}\n{KERNEL}"} for n in range(7)]
+    with serving(max_queued=3) as url, JudgeClient(url) as client:
+        with pytest.raises(ServerError, match=r"HTTP 422.*a batch here has at most 3 judgements, got 7"):
+            list(client.judge_many(kernels))
+        told = list(client.judge_many(kernels, per_request=3))
+        assert 7 == len({ticket.id for ticket in told}) and all(ticket.row.is_correct for ticket in told)
+        with pytest.raises(ValueError, match="per_request must be 1 or more, got 0"):
+            list(client.judge_many(kernels, per_request=0))
+
+
+def test_the_client_sends_no_request_larger_than_the_server_takes(monkeypatch):
+    monkeypatch.setattr(guards, "MAX_BATCH_BYTES", 4000)
+    monkeypatch.setattr(client_module, "MAX_BATCH_BYTES", 4000)
+    kernels = [{"level": 1, "problem_id": 1, "source": f"# {n} {'ä' * 100}\n{KERNEL}"} for n in range(40)]
+    with serving() as url, JudgeClient(url) as client:
+        assert 40 == sum(ticket.row.is_correct for ticket in client.judge_many(kernels))
 
 
 def test_the_client_takes_any_number_of_kernels(tmp_path):
