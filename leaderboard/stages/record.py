@@ -28,7 +28,7 @@ from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import Submission
 from leaderboard.files.workfile import with_rows
 from leaderboard.resources import SCHEMAS
-from leaderboard.stages.believed import doubts
+from leaderboard.stages.believed import CLOCKS_APART_S, doubts
 from leaderboard.stages.evaluate import load_problems
 from leaderboard.stages.parts import fresh, wrong_totals
 from leaderboard.stages.plan import ProblemKey
@@ -36,9 +36,6 @@ from leaderboard.texts.lists import first_lines
 
 FIRST_DAY = "2026-01-01T00:00:00Z"
 """No row is older: that is when this evaluator began."""
-
-CLOCKS_APART_S = 300.0
-"""Another machine's clock may be so far ahead."""
 
 MAX_PROBLEMS_SHOWN = 20
 
@@ -246,9 +243,12 @@ def times_are_plausible(case: Case) -> Iterator[str]:
 def _odd_time(name: str, text: str, now: datetime) -> Iterator[str]:
     at = datetime.fromisoformat(text)
     if at < datetime.fromisoformat(FIRST_DAY):
-        yield f"{name} must not be before {FIRST_DAY}, got {text}: was the clock of that machine wrong?"
+        yield (
+            f"{name} must not be before {FIRST_DAY}, got {text}: set the clock of that machine, and run kbl "
+            "evaluate --again"
+        )
     elif at > now + timedelta(seconds=CLOCKS_APART_S):
-        yield f"{name} lies ahead, got {text}: set the clock of that machine, and evaluate again"
+        yield f"{name} lies ahead, got {text}: set the clock of that machine, and run kbl evaluate --again"
 
 
 def evaluators_are_known(case: Case) -> Iterator[str]:

@@ -153,9 +153,12 @@ FORGED = {
     "an evaluator that nobody knows": (edited(evaluator_sha256="f" * 64), "is not of an evaluator"),
     "a day before there was this evaluator": (
         edited(finished_at="1999-01-01T00:00:00Z"),
-        "must not be before",
+        "must not be before .* run kbl evaluate --again",
     ),
-    "a day to come": (edited(finished_at="2999-01-01T00:00:00Z"), "lies ahead"),
+    "a day to come": (
+        edited(finished_at="2999-01-01T00:00:00Z"),
+        "lies ahead, got 2999-01-01T00:00:00Z: set the clock of that machine, and run kbl evaluate --again",
+    ),
     "correct, with evidence against it": (
         edited(evidence={"violation": "FasterThanPossible"}),
         "must carry no failure and no evidence",
@@ -239,6 +242,12 @@ def test_a_forged_row_is_refused_with_its_reason(house, name):
 
 def test_an_honest_row_is_recorded(house):
     assert recorded(house, work_of(house, honest_row()), usual_ms={(1, 1): 1.1}) == ""
+
+
+def test_a_row_whose_second_evaluation_was_on_a_machine_with_a_slower_clock_is_recorded(house):
+    row = replace(honest_row(), finished_at="2026-02-01T12:00:00Z")
+    row = replace(row, second={**row.second, "finished_at": "2026-02-01T11:56:00Z"})
+    assert recorded(house, work_of(house, row), usual_ms={(1, 1): 1.1}) == ""
 
 
 FIGURES = ("runtime_ms", "reference_ms", "speedup", "speedup_ci95", "second_clock_ms")
