@@ -220,6 +220,7 @@ def test_the_board_is_one_release_with_a_schema_and_the_same_bytes_each_time(tmp
     ]
     assert {(row["gpu"], row["precision"]) for row in rows if row["entry"].startswith("pytorch-eager")} == {
         ("H200", "fp32"),
+        ("H200", "bf16"),
         ("H100", "fp32"),
         ("H100", "bf16"),
     }
