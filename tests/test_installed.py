@@ -288,7 +288,7 @@ VERBS = [
     ("copies", DATA[2:], 1, "first-light"),
     ("generate", ("run", "--model", "m", "--only", "1/19"), 2, "needs httpx; run: pip install"),
     ("unpack", (f"{ROOT}/submissions/cpu-demo.json",), 0, "runs/cpu-demo_level1"),
-    ("pack", ("e.json", "runs/cpu-demo_level3", "--display-name", "E"), 0, "1 kernels written"),
+    ("pack", ("e.json", "runs/cpu-demo_level3", "--display-name", "E"), 0, "1 kernel written"),
     ("analyze", (FIRST_LIGHT,), 0, "level 1"),
     ("analyze", (FIRST_LIGHT, "--plot", "x.svg"), 2, "drawing needs matplotlib; run: pip install"),
     ("compare", (FIRST_LIGHT, FIRST_LIGHT), 0, "B faster than A"),
