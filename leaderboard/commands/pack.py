@@ -10,6 +10,7 @@ import typer
 
 from leaderboard.commands.ends import failed
 from leaderboard.commands.options import Samples, finite
+from leaderboard.texts.lists import counted
 from leaderboard.texts.say import say
 
 
@@ -89,9 +90,8 @@ def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> in
             why = error.strerror if isinstance(error, OSError) else error
             say(f"error: {output} cannot be written: {why}", err=True)
             return 2
-        plural = "kernel" if packed.kernels == 1 else "kernels"
         replaced = ", in place of the file that was there" if is_there else ""
-        say(f"{packed.kernels} {plural} written to {output}{replaced}")
+        say(f"{counted(packed.kernels, 'kernel')} written to {output}{replaced}")
     for level, count in packed.missing.items():
         say(f"warning: level {level} lacks {count} kernels; each counts as failed", err=True)
     for mistake in packed.mistakes:

@@ -14,6 +14,7 @@ import typer
 
 from leaderboard.checks.report import Mistake, Report
 from leaderboard.texts.inert import annotation
+from leaderboard.texts.lists import counted
 from leaderboard.texts.say import say
 
 SHOWN_UNSCORED = 10
@@ -72,7 +73,7 @@ def _lines(report: Report, output: Format) -> Iterator[str]:
         if more:
             yield f"{path}: and {more} more {'mistakes' if kind == 'error' else 'warnings'}; --all lists them"
     if report.is_fine and output is Format.TEXT:
-        yield f"{path}: fine, {_count(report.kernels, 'kernel')}"
+        yield f"{path}: fine, {counted(report.kernels, 'kernel')}"
     if report.unscored:
         note = _unscored(report.unscored)
         is_text = output is Format.TEXT
@@ -104,12 +105,8 @@ def _as_json(reports: Sequence[Report]) -> str:
 def _summary(reports: Sequence[Report]) -> str:
     fine = sum(report.is_fine for report in reports)
     mistakes = sum(len(report.mistakes) + report.more for report in reports)
-    found = f"; {_count(mistakes, 'mistake')} to mend" if mistakes else ""
-    return f"{fine} of {_count(len(reports), 'submission')} fine{found}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    found = f"; {counted(mistakes, 'mistake')} to mend" if mistakes else ""
+    return f"{fine} of {counted(len(reports), 'submission')} fine{found}"
 
 
 def _shown(path: Path) -> str:

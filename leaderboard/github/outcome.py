@@ -19,6 +19,7 @@ from leaderboard.stages.confirm import needs_second, seconds_again
 from leaderboard.stages.parts import fresh
 from leaderboard.stages.record import Recorded
 from leaderboard.stages.standings import Standing
+from leaderboard.texts.lists import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +75,8 @@ def result_report(
         bill=_bill(published.fresh, spending) if published.fresh else None,
     )
     remark = (
-        f"{waiting} kernels wait for a verdict by this evaluator, or for their second one: the label starts "
-        "the rest, what is judged stays."
+        f"{counted(waiting, 'kernel')} still to judge by this evaluator, or to judge a second time: the "
+        "label starts the rest, what is judged stays."
     )
     return Report(
         state="failed" if waiting else "done",

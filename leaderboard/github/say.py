@@ -19,6 +19,7 @@ from leaderboard.show.comment import (
     status_line,
 )
 from leaderboard.texts.inert import code_span, log_text
+from leaderboard.texts.lists import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +69,16 @@ def queued_report(item: Item, place: Place, runner: Runner) -> Report:
     """Say that an evaluation waits: its place, and when it may be done."""
     cost = f", and cost about ${item.usd:.2f}" if item.usd is not None else ""
     remark = (
-        f"{item.kernels} kernels for {code_span(item.board)}: number {place.number} of {place.waiting} that "
-        f"wait. It may be done by {stamp(place.done_at)[:16].replace('T', ' ')} UTC{cost}."
+        f"{counted(item.kernels, 'kernel')} for {code_span(item.board)}: number {place.number} of "
+        f"{place.waiting} that wait. "
+        f"It may be done by {stamp(place.done_at)[:16].replace('T', ' ')} UTC{cost}."
     )
     return _of(item, runner, "queued", remark)
 
 
 def running_report(item: Item, runner: Runner) -> Report:
     """Say that an evaluation runs, and what it may cost."""
-    remark = f"{item.kernels} kernels on {code_span(item.board)}, for at most ${item.max_usd:.2f}."
+    remark = f"{counted(item.kernels, 'kernel')} on {code_span(item.board)}, for at most ${item.max_usd:.2f}."
     return _of(item, runner, "running", remark)
 
 

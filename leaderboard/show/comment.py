@@ -12,7 +12,7 @@ from kernel_evaluator.records.rows import Row, Status
 
 from leaderboard.stages.standings import THRESHOLDS, Scores, Standing
 from leaderboard.texts.inert import code_span, fence, one_line
-from leaderboard.texts.lists import first_lines, first_words
+from leaderboard.texts.lists import counted, first_lines, first_words
 
 MARKER = "<!-- kernelbench-leaderboard: sticky comment -->"
 LIMIT = 60_000
@@ -157,7 +157,7 @@ def _named(report: Report) -> str:
 def _where(report: Report) -> str:
     facts = [f"entry {code_span(report.entry)}"] if report.entry else []
     facts.append(f"at {code_span(report.head_sha[:12])}")
-    facts += [f"{report.kernels} kernels"] if report.kernels else []
+    facts += [counted(report.kernels, "kernel")] if report.kernels else []
     facts += [f"[run]({report.run_url})"] if report.run_url else []
     return " · ".join(facts)
 
@@ -239,7 +239,7 @@ def _changes(outcome: Outcome) -> str:
         return ""
     lines = [line for row in outcome.listed if (line := _change(before.get(row.key), row))]
     gone = len(before.keys() - {row.key for row in outcome.rows})
-    lines += [f"{gone} kernels of the last run are no longer there"] if gone else []
+    lines += [f"no longer there: {counted(gone, 'kernel')} of the last run"] if gone else []
     body = "\n".join(f"- {line}" for line in first_lines(lines, CHANGES_SHOWN)) or "Nothing of note."
     return _details("What changed since the last run", body)
 

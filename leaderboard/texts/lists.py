@@ -1,8 +1,13 @@
-"""Long lists told in short: the first of them, and how many more there are."""
+"""Lists told in short: how many there are, or the first of them and how many more."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+
+def counted(number: int, noun: str) -> str:
+    """Write how many of something there are: `1 kernel`, `2 kernels`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def first_lines(lines: Sequence[str], most: int) -> list[str]:

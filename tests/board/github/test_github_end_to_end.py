@@ -301,7 +301,7 @@ def test_an_evaluation_that_dies_midway_keeps_what_it_judged_and_goes_on_at_the_
 
     assert "failure" == died.results["evaluate"]
     assert 1 == len(project.result("alice-first")["rows"])
-    assert "3 kernels wait for a verdict by this evaluator, or for their second one" in project.comment(pull)
+    assert "3 kernels still to judge by this evaluator, or to judge a second time" in project.comment(pull)
     assert ["state: failed"] == pull.labels
 
     project.runner.extra = {}
@@ -327,7 +327,7 @@ def test_a_verdict_that_the_machinery_owes_is_waited_for_where_it_can_count(
     pull = project.open_pull({PATH: sent})
     project.label(pull)
     assert [f"state: {state}"] == pull.labels
-    assert ("1 kernels wait for a verdict" in project.comment(pull)) == (state == "failed")
+    assert ("1 kernel still to judge" in project.comment(pull)) == (state == "failed")
 
 
 def test_an_evaluation_that_dies_before_its_first_verdict_leaves_older_ones_and_bills_nothing(
@@ -345,7 +345,7 @@ def test_an_evaluation_that_dies_before_its_first_verdict_leaves_older_ones_and_
     assert "failure" == run.results["evaluate"]
     assert older == project.on_main(RECORDED)
     comment = project.comment(pull)
-    assert "3 kernels wait for a verdict by this evaluator, or for their second one" in comment
+    assert "3 kernels still to judge by this evaluator, or to judge a second time" in comment
     assert "GPU-seconds" not in comment
     assert ["state: failed"] == pull.labels
 

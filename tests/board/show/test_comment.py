@@ -183,7 +183,7 @@ def test_what_changed_is_listed_and_what_did_not_is_not() -> None:
     assert "- `1/3`: runtime_error → correct" in body
     assert "- `1/4` is new: correct" in body
     assert "- `1/5#1` is new: timeout" in body, "samples of a problem are told apart"
-    assert "1 kernels of the last run are no longer there" in body
+    assert "no longer there: 1 kernel of the last run" in body
     assert "`1/1`" not in body
 
 
