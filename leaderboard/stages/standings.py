@@ -103,13 +103,13 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """The standings on one GPU model (and size class), best first, unranked last."""
+    """The standings on one GPU model in one precision (and size class), best first, unranked last."""
 
     name: str
     gpu: str
     sizes: str
+    precision: str
     standings: tuple[Standing, ...]
-    precision: str = "fp32"
     unranked_problems: Mapping[str, str] = field(default_factory=dict)
     """Problems that a trivial answer satisfies: `"1_23"` to the evidence in one sentence."""
     speedups: Mapping[str, Speedups] = field(default_factory=dict, repr=False)

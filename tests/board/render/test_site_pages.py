@@ -820,7 +820,7 @@ def test_a_port_that_is_taken_is_said(site: Path) -> None:
 def test_an_empty_board_says_so(tmp_path: Path) -> None:
     from leaderboard.stages.standings import Board
 
-    board = Board(name="H100", gpu="H100", sizes="full", standings=())
+    board = Board(name="H100", gpu="H100", sizes="full", precision="fp32", standings=())
     data = SiteData(
         boards=(board,),
         problems=(),
