@@ -107,6 +107,14 @@ def test_nothing_is_left_to_judge_of_what_has_rows(
     ] == []
 
 
+def test_readme_says_that_no_entry_names_a_model_as_long_as_none_does() -> None:
+    entries = [json.loads(path.read_text("utf-8")) for path in (ROOT / "submissions").glob("*.json")]
+    origins = [entry["metadata"].get("generation", {}) for entry in entries]
+    stated = any(origin.get("model") or origin.get("scaffold") for origin in origins)
+    said = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert ("No entry says yet that a model wrote it." in said) != stated
+
+
 def test_what_is_missing_on_a_board_was_sent_to_it() -> None:
     named = {"": "", "bf16": "-bf16"}
     header, _, *rows = summary.table().splitlines()
