@@ -225,9 +225,17 @@ def test_the_log_that_maintainers_are_shown_can_be_read() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_inside_the_repository_lead_somewhere(document: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text("utf-8"))
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", document.read_text("utf-8"))
+    inside = [(document.parent / path if path else document, at) for path, at in links if "://" not in path]
 
-    assert [] == [link for link in links if "://" not in link and not (document.parent / link).exists()]
+    assert [] == [(path, at) for path, at in inside if not path.exists() or (at and at not in anchors(path))]
+
+
+def anchors(document: Path) -> set[str]:
+    """What a link may name after `#`, as GitHub makes it of headings."""
+    text = re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

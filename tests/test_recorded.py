@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import math
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
 from kernel_evaluator.records.rows import Row, Status
+from kernel_evaluator.records.version import evaluator_sha256
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 
 from leaderboard.files.store import read_result
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = sorted((ROOT / "data/results/H200").glob("*.json"))
+BEGUN = sorted((ROOT / "benchmarks/begun").glob("*.tar.gz"))
 AUDITS = sorted((ROOT / "benchmarks/results").glob("audit-*-H200.json"))
 BASELINES = ("pytorch-eager", "torch-compile", "torch-compile-max-autotune")
 FOUNDERS = ("founders-cuda", "founders-triton")
@@ -44,6 +47,19 @@ def test_every_row_carries_what_its_verdict_stands_on(path: Path) -> None:
             assert row.failure and row.evidence, row.key
         else:
             assert row.failure, row.key
+
+
+@pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
+def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    begun = [(path, read_result(path)) for path in sorted(tmp_path.glob("part-*/*/*.json"))]
+    assert begun
+    for path, result in begun:
+        assert {row.evaluator_sha256 for row in result.rows} == {evaluator_sha256()}, path
+        assert not (ROOT / "data/results" / path.parent.name / path.name).exists(), path
+    judged = sum(len(result.rows) for _, result in begun)
+    assert f"is begun: {judged} of its 248 kernels are judged" in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_founders_kernels_are_right_and_many_are_faster_beyond_doubt() -> None:
