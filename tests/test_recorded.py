@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from kernel_evaluator.records.rows import Row, Status
+from kernel_evaluator.records.rows import ResultFile, Row, Status
 from kernel_evaluator.records.version import evaluator_sha256
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 
@@ -49,17 +49,30 @@ def test_every_row_carries_what_its_verdict_stands_on(path: Path) -> None:
             assert row.failure, row.key
 
 
+def begun(archive: Path, folder: Path) -> dict[Path, ResultFile]:
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return {path: read_result(path) for path in sorted(folder.glob("part-*/*/*.json"))}
+
+
 @pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
 def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
-    begun = [(path, read_result(path)) for path in sorted(tmp_path.glob("part-*/*/*.json"))]
-    assert begun
-    for path, result in begun:
+    found = begun(archive, tmp_path)
+    assert found
+    for path, result in found.items():
         assert {row.evaluator_sha256 for row in result.rows} == {evaluator_sha256()}, path
         assert not (ROOT / "data/results" / path.parent.name / path.name).exists(), path
-    judged = sum(len(result.rows) for _, result in begun)
-    assert f"is begun: {judged} of its 248 kernels are judged" in (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
+def test_documents_say_how_far_it_is_and_what_was_put_aside(archive: Path, tmp_path: Path) -> None:
+    rows = [row for result in begun(archive, tmp_path).values() for row in result.rows]
+    assert f"is begun: {len(rows)} of its 248 kernels are judged" in (ROOT / "README.md").read_text("utf-8")
+    aside = [row for row in rows if row.status is Status.QUARANTINED]
+    assert {"RanWhileStopped"} == {row.failure.name for row in aside if row.failure}
+    named = " and ".join(sorted(f"{row.key.level}/{row.key.problem_id}" for row in aside))
+    waits = (ROOT / "docs/decisions/0099-what-waits-for-the-next-evaluator.md").read_text("utf-8")
+    assert f"in bf16 two of {len(rows)}: {named} (`benchmarks/begun/{archive.name}`)" in waits
 
 
 def test_the_founders_kernels_are_right_and_many_are_faster_beyond_doubt() -> None:
