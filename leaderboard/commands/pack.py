@@ -79,6 +79,7 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
 
 def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> int:
     """Pack, write, and say what is missing or to be mended; give the exit status."""
+    from leaderboard.commands.validate import unscored_words
     from leaderboard.runs.pack import pack, write
 
     packed = pack(kernels, metadata, output.name)
@@ -93,7 +94,10 @@ def write_submission(output: Path, kernels: Any, metadata: dict[str, Any]) -> in
         replaced = ", in place of the file that was there" if is_there else ""
         say(f"{counted(packed.kernels, 'kernel')} written to {output}{replaced}")
     for level, count in packed.missing.items():
-        say(f"warning: level {level} lacks {count} kernels; each counts as failed", err=True)
+        failing = "it counts" if count == 1 else "each counts"
+        say(f"warning: level {level} lacks {counted(count, 'kernel')}; {failing} as failed", err=True)
+    if packed.unscored:
+        say(f"warning: {unscored_words(packed.unscored)}", err=True)
     for mistake in packed.mistakes:
         say(f"{output}:{mistake.line}: {mistake.rule}: {mistake.message}; {mistake.mend}", err=True)
     for each in packed.warnings:

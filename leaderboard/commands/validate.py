@@ -75,7 +75,7 @@ def _lines(report: Report, output: Format) -> Iterator[str]:
     if report.is_fine and output is Format.TEXT:
         yield f"{path}: fine, {counted(report.kernels, 'kernel')}"
     if report.unscored:
-        note = _unscored(report.unscored)
+        note = unscored_words(report.unscored)
         is_text = output is Format.TEXT
         yield f"    note: {note}" if is_text else annotation("warning", note, file=path, title="unscored")
 
@@ -91,7 +91,8 @@ def _line(path: str, kind: str, mistake: Mistake, output: Format) -> Iterator[st
         yield f"    mend: {mistake.mend}"
 
 
-def _unscored(problems: Sequence[str]) -> str:
+def unscored_words(problems: Sequence[str]) -> str:
+    """Say of which problems no sample is scored."""
     named = ", ".join(problems[:SHOWN_UNSCORED]) + (", …" if len(problems) > SHOWN_UNSCORED else "")
     have = "has" if len(problems) == 1 else "have"
     return f"{named} {have} samples but no sample 0, which alone is scored; others serve pass@k"

@@ -47,14 +47,16 @@ class Packed:
     """Problems without a kernel, a level that has any."""
     mistakes: tuple[Mistake, ...]
     warnings: tuple[Mistake, ...]
+    unscored: tuple[str, ...]
 
 
 def find_kernels(paths: Iterable[Path], samples: Sequence[int] = ()) -> dict[KernelKey, str]:
     """Read the kernels under run folders, or folders of the user's own, of the samples asked for (or all).
 
     A file is taken for what its name says: `level_1_problem_2_sample_0_kernel.py` (with or without
-    `_kernel`) anywhere, or `2_Name.py` and `2.py` below a folder `level1`. Raises PackError where two files
-    claim one key, and where a folder holds no kernel, or none of the samples.
+    `_kernel`) anywhere, or `2_Name.py` and `2.py` below a folder `level1`. A file that two of the paths lead
+    to is one. Raises PackError where two files claim one key, and where a folder holds no kernel, or none of
+    the samples.
     """
     found: dict[KernelKey, Path] = {}
     for root in paths:
@@ -65,7 +67,7 @@ def find_kernels(paths: Iterable[Path], samples: Sequence[int] = ()) -> dict[Ker
                 f"{root}: no kernel here; name them level_1_problem_2_sample_0_kernel.py or level1/2.py"
             )
         for path, key in kernels.items():
-            if key in found:
+            if key in found and not path.samefile(found[key]):
                 raise PackError(f"{key} is claimed by two files, {found[key]} and {path}; remove one")
             if not samples or key.sample in samples:
                 found[key] = path
@@ -94,6 +96,7 @@ def pack(kernels: Mapping[KernelKey, str], metadata: Mapping[str, Any], name: st
         missing={level: count for level, count in missing.items() if count},
         mistakes=report.mistakes,
         warnings=report.warnings,
+        unscored=report.unscored,
     )
 
 
@@ -198,7 +201,7 @@ def _python_files(root: Path) -> list[Path]:
 
 def _key_of(path: Path) -> KernelKey | None:
     named = _NAMED_BY_KEY.fullmatch(path.name)
-    level = _NAMED_BY_LEVEL.fullmatch(path.parent.name)
+    level = _NAMED_BY_LEVEL.fullmatch(path.absolute().parent.name)
     problem = _NAMED_BY_PROBLEM.fullmatch(path.name)
     try:
         if named:

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import stat
+from pathlib import Path
 
 import pytest
 from commandline import kbl, kbl_process
@@ -107,6 +108,26 @@ def test_two_files_for_one_key_an_empty_folder_and_a_wrong_number_are_said(tmp_p
         find_kernels([tmp_path / "c"])
     with pytest.raises(PackError, match="1-100"):
         find_kernels([tmp_path / "d"])
+
+
+def test_a_level_s_folder_may_be_where_one_stands(tmp_path, monkeypatch):
+    (tmp_path / "level1").mkdir()
+    (tmp_path / "level1/19_ReLU.py").write_text(KERNEL)
+    monkeypatch.chdir(tmp_path / "level1")
+    for path in (".", "19_ReLU.py"):
+        assert [KernelKey(1, 19)] == list(find_kernels([Path(path)])), path
+
+
+def test_a_file_that_two_paths_lead_to_is_packed_once(tmp_path):
+    run_folder(tmp_path / "a", KernelKey(1, 1))
+    assert [KernelKey(1, 1)] == list(find_kernels([tmp_path, tmp_path / "a"]))
+
+
+def test_a_pack_whose_samples_score_nothing_says_so(tmp_path):
+    run = run_folder(tmp_path / "run", KernelKey(1, 19), KernelKey(1, 19, 2))
+    arguments = ("pack", tmp_path / "mine.json", run.path, "--display-name", "Mine")
+    note = "1/19 has samples but no sample 0, which alone is scored"
+    assert [False, True] == [note in kbl(*arguments, *more).stderr for more in ((), ("--sample", "2"))]
 
 
 def test_copies_that_an_editor_keeps_are_not_kernels(tmp_path):
