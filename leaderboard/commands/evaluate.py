@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -26,6 +27,7 @@ from leaderboard.commands.options import (
 )
 from leaderboard.stages.checked import LONGEST_S, ProfileChoice, TimingMethod
 from leaderboard.texts.faults import words_for
+from leaderboard.texts.lists import first_words
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
         say(f"note: --timing-method {timing_method} decides nothing without --profile compat", err=True)
     reporter = Reporter()
     try:
+        _require_an_entry_a_file(paths)
         if data.exists() and not data.is_dir():
             raise ValueError(f"--data must be a folder, {data} is a file")
         indices = parse_indices(gpus)
@@ -134,6 +137,18 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     raise typer.Exit(0 if all(fine) else 1)
 
 
+def _require_an_entry_a_file(paths: Sequence[Path]) -> None:
+    """Raise ValueError where two files are of one name, since one's verdicts would replace the other's."""
+    first: dict[str, Path] = {}
+    for path in paths:
+        other = first.setdefault(path.name, path)
+        if other.absolute() != path.absolute():
+            raise ValueError(
+                f"{other} and {path} are both the entry {path.stem}, whose verdicts lie in one file; "
+                "evaluate one of them, or each with a --work of its own"
+            )
+
+
 def _evaluate_one(path: Path, request: Request) -> bool:
     from leaderboard.files import submission
     from leaderboard.files.store import StoreError
@@ -155,8 +170,8 @@ def _evaluate_one(path: Path, request: Request) -> bool:
         )
         picked = [source for key, source in loaded.kernels.items() if request.selection.wants(key)]
         if not picked:
-            some = ", ".join(map(str, list(loaded.kernels)[:3]))
-            raise EvaluationError(f"--level, --only and --sample pick none of its kernels: {some}, …")
+            some = first_words([*map(str, loaded.kernels)], 3)
+            raise EvaluationError(f"--level, --only and --sample pick none of its kernels: {some}")
         if request.settings.device == "cpu" and (found := made_for_gpus(picked)):
             said = ", ".join(f"{count} {language}" for language, count in found.most_common())
             say(f"note: on a CPU these kernels fail, since they are made for a GPU: {said}", err=True)

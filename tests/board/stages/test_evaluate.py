@@ -192,7 +192,7 @@ def test_a_choice_that_picks_no_kernel_is_no_evaluation(tmp_path):
     write_submission(tmp_path, problems=1)
     ended = kbl_evaluate(tmp_path, "mine.json", "--only", "2/40")
     assert ended.returncode == 1
-    assert "pick none of its kernels: level_1_problem_1_sample_0" in ended.stderr
+    assert "pick none of its kernels: level_1_problem_1_sample_0\n" in ended.stderr
     assert not (tmp_path / "build").exists()
 
 
@@ -204,6 +204,17 @@ def test_a_second_writer_is_turned_away(tmp_path):
     assert ended.returncode == 1
     assert "another process is writing it" in ended.stderr
     assert not path.exists()
+
+
+def test_two_files_of_one_entry_are_not_written_over_each_other(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        write_submission(tmp_path / folder, problems=1)
+    both = kbl_evaluate(tmp_path, "one/mine.json", "two/mine.json")
+    assert both.returncode == 2
+    assert "one/mine.json and two/mine.json are both the entry mine" in both.stderr
+    assert not (tmp_path / "build").exists()
+    assert 0 == kbl_evaluate(tmp_path, "one/mine.json", "one/mine.json").returncode
 
 
 def test_a_broken_file_says_what_is_wrong_and_the_others_go_on(tmp_path):
