@@ -12,6 +12,7 @@ import typer
 
 from leaderboard.commands.ends import failed
 from leaderboard.commands.options import Format, Output, Problems, finite, problem_set_in
+from leaderboard.texts.lists import counted
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ def compare_command(
         lines = [_pair_line(pair) for pair in comparison.pairs]
     else:
         lines = [_pair_row(pair) for pair in comparison.pairs[: top or None]]
+        if len(lines) < len(comparison.pairs):
+            facts["listed"] = f"{len(lines)} of {len(comparison.pairs)} kernels; --top 0 lists all"
     say(_shown(lines, output, facts), nl=output is not Format.CSV)
 
 
@@ -168,7 +171,7 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
         "A": _where(comparison.a),
         "B": _where(comparison.b),
         "correct in": ", ".join(f"{word} {count}" for word, count in comparison.outcomes.items()),
-        "B faster than A, geomean": f"{times} over {len(comparison.ratios)} problems",
+        "B faster than A, geomean": f"{times} over {counted(len(comparison.ratios), 'problem')}",
     }
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import math
+from pathlib import Path
 
 import pytest
 from commandline import kbl
@@ -386,6 +387,20 @@ def test_two_runs_side_by_side(tmp_path):
     shown = kbl("compare", a, b).stdout
     assert "2.000*" in shown
     assert "only A 1" in shown
+
+
+def test_a_comparison_says_that_it_does_not_list_all(tmp_path):
+    ours = result_file(tmp_path / "a.json")
+    shown = {top: kbl("compare", ours, ours, "--top", str(top)).stdout for top in (1, 0)}
+    count = len(read_measured(ours).samples)
+    assert [True, False] == [
+        f"listed: 1 of {count} kernels; --top 0 lists all\n" in shown[top] for top in shown
+    ]
+
+
+def test_a_run_has_its_folder_s_name_from_within_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(run_folder(tmp_path / "run"))
+    assert "run" == read_measured(Path()).name == read_measured(Path("eval_results.json")).name
 
 
 def test_more_samples_of_the_same_problems_do_not_make_a_comparison_surer(tmp_path):
