@@ -10,6 +10,7 @@ import typer
 
 from leaderboard.commands.options import Problems, problem_set_in
 from leaderboard.texts.faults import words_for
+from leaderboard.texts.lists import counted
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -77,4 +78,5 @@ def record_command(
 def _describe(recorded: Recorded) -> str:
     result = recorded.result
     what = "recorded" if recorded.changed else "unchanged"
-    return f"{what}: {recorded.path} revision {result.revision}, {len(result.rows)} rows ({result.reason})"
+    rows = counted(len(result.rows), "row")
+    return f"{what}: {recorded.path} revision {result.revision}, {rows} ({result.reason})"

@@ -36,6 +36,7 @@ from leaderboard.generate.run import Generation, Judge, Options, Outcome, Proble
 from leaderboard.prompts import PROMPTS_TOML, PromptOptions
 from leaderboard.stages.checked import AnySet, checked_problem, reductions, sizes_on
 from leaderboard.stages.plan import parse_problem_list
+from leaderboard.texts.lists import counted
 
 _OWN_OPTIONS = {
     "api_key": "what is recorded must hold no key; the environment does",
@@ -179,6 +180,8 @@ class Request:
         low, high = self.subset[0] or 1, self.subset[1] or 1000
         named = set(parse_problem_list(self.only))
         wanted = {(level, i) for level in self.level for i in problem_set.ids(level) if low <= i <= high}
+        if any(self.subset) and not wanted:
+            raise ValueError(f"--subset {low}-{high} holds no problem of the level; name one like 1-10")
         wanted = wanted & named if self.level and named else wanted | named
         if not wanted and not named:
             raise ValueError(
@@ -257,12 +260,12 @@ def open_judge(engine: str, device: str, precision: str) -> Judge:
 def describe(outcome: Outcome, path: Path) -> Iterable[str]:
     """Say in lines of text how a run ended."""
     totals = outcome.totals
-    yield f"{outcome.finished} kernels in {path}, {outcome.drawn} of them new"
+    yield f"{counted(outcome.finished, 'kernel')} in {path}, {outcome.drawn} of them new"
     cost = f", ${totals.cost_usd:.4f}" if totals.priced else ""
     unpriced = totals.replies - totals.priced
     cost += f" (without {unpriced} answers of unknown price)" if totals.priced and unpriced else ""
     yield (
-        f"in all {totals.replies} answers, {totals.retries} repeated requests, "
+        f"in all {counted(totals.replies, 'answer')}, {counted(totals.retries, 'repeated request')}, "
         f"{totals.prompt_tokens} tokens in, {totals.completion_tokens} out{cost}"
     )
     for key, reason in outcome.given_up.items():

@@ -518,6 +518,8 @@ def test_problems_are_named_by_level_range_or_list(tmp_path):
         request(tmp_path, "http://x", level=[2], only="1/19").open()
     with pytest.raises(ValueError, match="no problem is named"):
         request(tmp_path, "http://x", level=[], subset=(None, None)).open()
+    with pytest.raises(ValueError, match="--subset 9-4 holds no problem"):
+        request(tmp_path, "http://x", level=[2], subset=(9, 4)).open()
     with pytest.raises(ValueError, match="a subset is of a level"):
         request(tmp_path, "http://x", level=[], subset=(3, 4), only="1/19").open()
 
