@@ -20,12 +20,15 @@ from leaderboard.resources import CPU_DEMO
 TIMEOUT_S = 40
 """Seconds a kernel of the demo may take; the one that never returns takes them all."""
 
+RECORDED = ("audits", "history", "results", "reviews")
+"""The folders of a board's data."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """One command of the demo: why it is run, and its arguments after `kbl`.
 
-    `needed` says that the demo ends where the command fails.
+    `needed` says that the demo ends where the command ends with 1, as it does wherever one cannot go on.
     """
 
     purpose: str
@@ -66,11 +69,13 @@ def steps(folder: Path, site: Path, submission: Path) -> Iterator[Step]:
 def prepare(folder: Path, recorded: Path = Path("data")) -> Path:
     """Give the demo a copy of the recorded results, and say where its submission is.
 
-    In a checkout its board stands beside the others; elsewhere it stands alone.
+    In a checkout its board stands beside the others; elsewhere it stands alone. What else is called `data`
+    where one stands stays there, however large.
     """
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    if recorded.is_dir():
-        shutil.copytree(recorded, folder / "data", dirs_exist_ok=True)
+    for kind in RECORDED:
+        if (recorded / kind).is_dir():
+            shutil.copytree(recorded / kind, folder / "data" / kind, dirs_exist_ok=True)
     here = Path("submissions", CPU_DEMO.name)
     return here if here.is_file() else CPU_DEMO
 

@@ -37,7 +37,7 @@ def demo_command(
         worst = max(worst, status)
         if status:
             say(f"error: that command ended with status {status}; kbl doctor may say why", err=True)
-        if status and step.needed:
+        if status and (step.needed or status != 1):
             raise typer.Exit(status)
     page = (site / "index.html").resolve()
     say(f"\nThe board is at {page.as_uri()}")

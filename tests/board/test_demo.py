@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from leaderboard import demo
+from leaderboard.cli import app
 
 WRONG = "level_1_problem_23_sample_0"
 """One that needs no timing, so that a busy machine has a verdict on it too."""
@@ -45,3 +47,28 @@ def test_elsewhere_the_demo_takes_the_submission_that_the_package_brings(
     found = demo.prepare(tmp_path / "demo")
 
     assert found.read_bytes() == (repository / "submissions/cpu-demo.json").read_bytes()
+
+
+def test_the_demo_leaves_what_is_called_data_where_it_is(tmp_path: Path) -> None:
+    for name in ("images/huge.bin", "results/H100/mine.json"):
+        (tmp_path / "data" / name).parent.mkdir(parents=True)
+        (tmp_path / "data" / name).write_text("{}")
+
+    demo.prepare(tmp_path / "demo", tmp_path / "data")
+
+    assert ["results"] == [path.name for path in (tmp_path / "demo/data").iterdir()]
+
+
+@pytest.mark.parametrize(("status", "runs"), [(1, 5), (2, 2), (-9, 2)])
+def test_the_demo_goes_on_where_a_kernel_has_no_verdict_and_ends_where_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, runs: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran: list[str] = []
+
+    def end(step: demo.Step) -> int:
+        ran.append(step.arguments[0])
+        return status if step.arguments[0] == "evaluate" else 0
+
+    monkeypatch.setattr(demo, "run", end)
+    assert (True, runs) == (CliRunner().invoke(app, ["demo"]).exit_code != 0, len(ran))
