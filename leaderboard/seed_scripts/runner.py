@@ -13,6 +13,7 @@ from leaderboard.runs.pack import PackError
 from leaderboard.seed_scripts.options import OptionError, asks_for_help, help_text, read_options
 from leaderboard.stages.engines import EvaluationError
 from leaderboard.stages.record import RefusedError
+from leaderboard.texts.faults import plain_words
 from leaderboard.texts.say import say
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ def run_script(kind: type[T], run: Callable[[T], int], arguments: Sequence[str])
     try:
         return run(read_options(kind, arguments))
     except _PEOPLES_ERRORS as error:
-        say(f"error: {error}", err=True)
+        say(f"error: {plain_words(error)}", err=True)
         return 2
     except KeyboardInterrupt:
         say("interrupted; what is finished is kept, and the same command continues", err=True)

@@ -22,6 +22,12 @@ def words_for(error: Exception, about: Path | None = None) -> str:
     """
     if isinstance(error, OSError) and error.errno in MACHINES:
         raise error
+    return plain_words(error, about)
+
+
+def plain_words(error: Exception, about: Path | None = None) -> str:
+    """Say what is wrong, and with which file, as `words_for` does; of a fault of the machine too."""
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         return f"{error.filename}: {_WORDS.get(error.errno, error.strerror)}"
-    return f"{about}: {error}" if about else str(error)
+    said = error.args[0] if isinstance(error, KeyError) and error.args else error  # its str is a repr
+    return f"{about}: {said}" if about else str(said)

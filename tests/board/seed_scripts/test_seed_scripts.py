@@ -17,6 +17,7 @@ from leaderboard.seed_scripts import (
     benchmark_eval_analysis,
     combine_runs_to_submission,
     generate_baseline_time,
+    run_and_check,
     update_leaderboard,
 )
 from leaderboard.seed_scripts.options import OptionError, read_options
@@ -308,6 +309,23 @@ def test_options_are_read_as_kernelbench_s_users_write_them(arguments, found):
 def test_a_wrong_option_is_named(arguments, said):
     with pytest.raises(OptionError, match=re.escape(said)):
         read_options(Options, arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["problem_id=190", "kernel_src_path=kernel.py"], "error: level 1 has no problem 190 under "),
+        (
+            ["problem_id=19", "kernel_src_path=nope.py"],
+            "error: nope.py: there is no such file; check the path",
+        ),
+    ],
+)
+def test_a_file_or_problem_that_is_not_there_is_named_in_words(tmp_path, options, said):
+    (tmp_path / "kernel.py").write_text("class ModelNew: ...")
+    asked = ("ref_origin=kernelbench", "level=1", "device=cpu", "check_kernel=False", *options)
+    code, _, told = here(run_and_check.main, tmp_path, *asked)
+    assert (2, True) == (code, told.startswith(said)), told
 
 
 @pytest.mark.parametrize("asked", ["--help", "-h"])
