@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leaderboard.commands.ends import failed
-from leaderboard.commands.options import Device, Problems, problem_set_in
+from leaderboard.commands.options import Device, Problems, problem_set_in, submission_of
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -187,7 +187,7 @@ def _judged_by(
     from leaderboard.files.submission import load
     from leaderboard.stages.engines import chosen_device, open_place
 
-    entry = load(submission or Path("submissions") / f"{result.entry}.json")
+    entry = load(submission_of(result, submission))
     if entry.entry != result.entry:
         raise ValueError(f"--submission must be {result.entry!r}, whose result this is, got {entry.entry!r}")
     auto = "cpu" if result.gpu == "CPU" else "auto"

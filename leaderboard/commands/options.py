@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from kernel_evaluator.problems.problem_set import Problem, ProblemSet
+    from kernel_evaluator.records.rows import ResultFile
 
     from leaderboard.stages.plan import Selection
 
@@ -87,6 +88,14 @@ def selection_of(level: Iterable[int] | None, only: str, sample: Iterable[int] |
     return Selection(
         levels=frozenset(level or ()), problems=parse_problem_list(only), samples=frozenset(sample or ())
     )
+
+
+def submission_of(result: ResultFile, named: Path | None, submissions: Path = Path("submissions")) -> Path:
+    """Give the path of a result's submission: the one of its entry's name where `--submission` names none."""
+    path = named or submissions / f"{result.entry}.json"
+    if named is None and not path.exists():
+        raise ValueError(f"{path}: there is no such file; name the submission with --submission")
+    return path
 
 
 def problem_set_in(root: Path | None) -> ProblemSet:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaderboard.commands.options import Problems, problem_set_in
+from leaderboard.commands.options import Problems, problem_set_in, submission_of
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.lists import counted
 from leaderboard.texts.say import say
@@ -63,7 +63,7 @@ def record_command(
             refused = True
     for result, files in joined(parts, data):
         try:
-            loaded = load(submission or submissions / f"{result.entry}.json")
+            loaded = load(submission_of(result, submission, submissions))
             case = case_of(result, loaded, problem_set_in(problems), baselines)
             case = replace(case, evaluators=(*case.evaluators, *(evaluator or ())))
             recorded = record(case, *files, data=data, reason=reason)

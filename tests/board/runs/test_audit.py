@@ -254,6 +254,14 @@ def test_another_entrys_file_and_another_gpus_result_are_refused_before_anything
     assert (refused.exit_code, "the result is of H200" in refused.output) == (2, True)
 
 
+def test_a_submission_that_lies_elsewhere_is_asked_for(recorded, tmp_path, monkeypatch):
+    path, _ = recorded
+    monkeypatch.chdir(tmp_path)
+    for verb in (["audit", path], ["replay", path, KEYS[1]]):
+        said = CliRunner().invoke(app, list(map(str, verb)))
+        assert (2, True) == (said.exit_code, "with --submission" in said.output), said.output
+
+
 def test_a_copy_under_other_names_is_told_and_another_kernel_is_not():
     original = (CORPUS / "twin_cumprod.py").read_text("utf-8")
     copy = (CORPUS / "e86_copy.py").read_text("utf-8")
