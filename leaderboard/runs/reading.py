@@ -6,6 +6,7 @@ Reads files. Scores are the business of `analyze` and `compare`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -192,9 +193,14 @@ def _from_run(run: RunFolder) -> Measured:
 def read_results(path: Path) -> EvalResults:
     """Read an `eval_results.json`; its errors are as they come.
 
-    Raises ValueError where a yes or no is another thing: the text "False" would count as a yes.
+    Raises ValueError where a yes or no is another thing: the text "False" would count as a yes. So it does
+    where a sample is there twice: nothing says which of its verdicts counts.
     """
     results = read_eval_results(path)
+    for problem, items in results.items():
+        for sample, times in Counter(item.get("sample_id", 0) for item in items).items():
+            if times > 1:
+                raise ValueError(f"problem {problem} has sample {sample} {times} times; keep one of them")
     for item in chain.from_iterable(results.values()):
         for name in ("compiled", "correctness"):
             if (value := item.get(name, False)) not in (True, False):

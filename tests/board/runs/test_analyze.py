@@ -332,6 +332,15 @@ def test_a_broken_figure_of_a_run_is_named_with_its_file(tmp_path, field):
         assert (1, True) == (done.returncode, done.stderr.startswith(f"error: {results}: not a results file"))
 
 
+def test_a_sample_with_two_verdicts_has_none(tmp_path):
+    results = run_folder(tmp_path / "run") / "eval_results.json"
+    items = json.loads(results.read_text())
+    items["1"].append({**items["1"][0], "correctness": False})
+    results.write_text(json.dumps(items))
+    with pytest.raises(StoreError, match="problem 1 has sample 0 2 times; keep one"):
+        read_measured(results.parent)
+
+
 def test_times_that_kernelbench_measured_beside_give_speedups(tmp_path):
     run = run_folder(tmp_path / "run")
     item = {"sample_id": 0, "compiled": True, "correctness": True, "metadata": {"hardware": "NVIDIA H100"}}
