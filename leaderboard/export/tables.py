@@ -17,6 +17,8 @@ from kernel_evaluator.upstream.files import write_text
 from leaderboard.export.schemas import Columns, arrow_schema
 from leaderboard.files.store import written_beside
 
+_MADE_BY = "Made by KernelBench Leaderboard"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
@@ -39,10 +41,17 @@ class Card:
 
 
 def write(folder: Path, tables: Sequence[Table], card: Card) -> None:
-    """Write every table and the card; raise ValueError where a row does not fit its schema."""
+    """Write every table and the card.
+
+    Raises ValueError where the card would replace a README.md of another's, and where a row does not fit its
+    schema.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    readme = folder / "README.md"
+    if readme.exists() and _MADE_BY not in readme.read_text("utf-8", errors="replace"):
+        raise ValueError(f"{readme}: is no export's card, which would replace it; give --out another folder")
     (folder / "data").mkdir(parents=True, exist_ok=True)
     for table in tables:
         schema = arrow_schema(table.columns, {"evaluator_sha256": evaluator_sha256()})
@@ -55,7 +64,7 @@ def write(folder: Path, tables: Sequence[Table], card: Card) -> None:
             pq.write_table(arrow, beside, compression="zstd")
         lines = (json.dumps(dict(line), ensure_ascii=False) + "\n" for line in table.lines)
         write_text(folder / "data" / f"{table.name}.jsonl", "".join(lines))
-    write_text(folder / "README.md", _card(tables, card))
+    write_text(readme, _card(tables, card))
 
 
 def _card(tables: Sequence[Table], card: Card) -> str:
@@ -65,7 +74,7 @@ def _card(tables: Sequence[Table], card: Card) -> str:
     )
     parts = [
         f"---\nlicense: {card.license}\npretty_name: {json.dumps(card.title)}\nconfigs:\n{configs}---\n",
-        f"# {card.title}\n\n{card.text}\n\nMade by KernelBench Leaderboard {EVALUATOR_VERSION}, evaluator "
+        f"# {card.title}\n\n{card.text}\n\n{_MADE_BY} {EVALUATOR_VERSION}, evaluator "
         f"`{evaluator_sha256()[:16]}`.\n",
     ]
     for table in tables:

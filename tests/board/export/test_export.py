@@ -16,6 +16,7 @@ from fake_engine import rows_of
 from kernel_evaluator.problems.jobs import unmeasured_row
 from kernel_evaluator.records.rows import Environment, ResultFile, Status
 
+from leaderboard.export import tables
 from leaderboard.export.release import read_release
 from leaderboard.export.samples import Sample, read_samples
 from leaderboard.export.thinking import Thinking
@@ -228,6 +229,19 @@ def test_the_board_is_one_release_with_a_schema_and_the_same_bytes_each_time(tmp
     kept = next(each for each in recorded.rows if (each.key.level, each.key.problem_id) == (1, 1))
     assert (kept.status.value, kept.speedup) == (row["status"], row["speedup"])
     assert "class ModelNew" in row["code"]
+
+
+def test_an_export_replaces_no_readme_but_its_own(tmp_path):
+    card, table = (
+        tables.Card(title="t", text="x", license="other"),
+        tables.Table(name="n", columns={}, lines=[]),
+    )
+    for _ in range(2):
+        tables.write(tmp_path / "own", [table], card)
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(ValueError, match=r"README.md: is no export's card"):
+        tables.write(tmp_path, [table], card)
+    assert ("mine", False) == ((tmp_path / "README.md").read_text(), (tmp_path / "data").exists())
 
 
 def test_the_release_leaves_out_what_the_board_does_not_count(tmp_path, repository):
