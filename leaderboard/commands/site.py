@@ -60,7 +60,8 @@ def build(
     from leaderboard.render import OccupiedError, SiteConfig, build_site, default_jobs, require_free
     from leaderboard.render.reading.sources import Places, read_site
 
-    memory = out.with_name(f".{out.name}-read")
+    whole = out if out.name else out.resolve()  # `.` has no name
+    memory = whole.parent / f".{whole.name}-read"
     address = base_url if not base_url or base_url.endswith("/") else base_url + "/"
     config = SiteConfig(
         base_url=address,

@@ -686,6 +686,16 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path, kept: s
     assert [precious] == [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_a_site_is_built_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site").mkdir()
+    monkeypatch.chdir(tmp_path / "site")
+    command = ["site", "build", "--data", "none", "--out", "."]
+    assert [0, 0] == [CliRunner().invoke(app, command).exit_code for _ in range(2)]
+    assert {"site", ".site-read"} <= {path.name for path in tmp_path.iterdir()}
+    monkeypatch.chdir(tmp_path)
+    assert "--out must be an empty folder" in CliRunner().invoke(app, command).output
+
+
 def test_a_folder_made_anew_where_a_site_stood_is_left_alone(copy: Path) -> None:
     build_before(copy)
     shutil.rmtree(copy / "out")
