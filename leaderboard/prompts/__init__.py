@@ -19,6 +19,9 @@ PROMPTS_TOML = Path(__file__).parent / "prompts.toml"
 HARDWARE_TOML = Path(__file__).parent / "hardware.toml"
 EXAMPLES = Path(__file__).parent / "examples"
 
+_CHOICES = {"backends": "backend", "custom_prompts": "custom prompt", "gpus": "hardware", "options": "prompt"}
+"""What people choose from a table, as the options of `kbl generate` call it."""
+
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -131,7 +134,7 @@ def _bullets(lines: Any) -> str:
 def _entry(book: Mapping[str, Any], table: str, name: str) -> Mapping[str, Any]:
     entries: Mapping[str, Mapping[str, Any]] = book.get(table, {})
     if name not in entries:
-        raise ValueError(f"{table} must be one of {', '.join(entries)}; got {name!r}")
+        raise ValueError(f"{_CHOICES.get(table, table)} must be one of {', '.join(entries)}; got {name!r}")
     return entries[name]
 
 

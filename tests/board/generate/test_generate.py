@@ -525,9 +525,14 @@ def test_problems_are_named_by_level_range_or_list(tmp_path):
 
 
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path):
-    done = generate(tmp_path, "http://x", "--backend", "fortran")
-    assert 2 == done.returncode
-    assert done.stderr.startswith("error: backends must be one of cuda")
+    for option, name, said in (
+        ("--backend", "fortran", "backend must be one of cuda, "),
+        ("--prompt", "zero", "prompt must be one of zero_shot, "),
+        ("--hardware", "Z80", "hardware must be one of L40S, "),
+        ("--custom-prompt", "mine", "custom prompt must be one of module_first; got 'mine'"),
+    ):
+        done = generate(tmp_path, "http://x", option, name)
+        assert (2, True) == (done.returncode, done.stderr.startswith(f"error: {said}")), done.stderr
 
 
 @pytest.mark.parametrize(
