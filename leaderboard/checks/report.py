@@ -9,6 +9,7 @@ import hashlib
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from kernel_evaluator.records.keys import KernelKey
@@ -31,7 +32,7 @@ FORM_CHECKS = (
 
 CHECKS = (
     *FORM_CHECKS,
-    Check("kernel-size", kernels.kernel_size),
+    Check("kernel-size", kernels.kernel_size, stops=True),
     Check("kernel-coding", kernels.kernel_coding),
 )
 """What a submission must pass to be sent."""
@@ -44,6 +45,9 @@ WARNINGS = (
     Check("kernel-syntax", kernels.kernel_syntax),
 )
 """What an author may want to know. A kernel is judged as it is: one that does not parse fails to compile."""
+
+MAX_FOUND = 1000
+"""Mistakes that are looked for by one rule, so that a file of nothing else is soon done with."""
 
 MAX_SHOWN = 20
 """Mistakes listed for one file, unless more are asked for; the rest are counted."""
@@ -103,11 +107,11 @@ def check_bytes(raw: bytes, path: Path, checks: Sequence[Check] = CHECKS, *, mos
     document = Document(path.name, raw)
     found: list[tuple[Spot, str]] = []
     for check in checks:
-        spots = [(spot, check.rule) for spot in check.find(document)]
+        spots = _found(check, document)
         found += spots
         if spots and check.stops:
             return _report(document, path, found, [], most)
-    pointed = [(spot, check.rule) for check in WARNINGS if checks is CHECKS for spot in check.find(document)]
+    pointed = [each for check in WARNINGS if checks is CHECKS for each in _found(check, document)]
     return _report(document, path, found, pointed, most)
 
 
@@ -115,6 +119,10 @@ def read_capped(path: Path) -> bytes:
     """Read a file, or of an oversized one just enough to see that it is oversized."""
     with path.open("rb") as stream:
         return stream.read(MAX_FILE_BYTES + 1)
+
+
+def _found(check: Check, document: Document) -> list[tuple[Spot, str]]:
+    return [(spot, check.rule) for spot in islice(check.find(document), MAX_FOUND)]
 
 
 def _report(

@@ -309,6 +309,20 @@ def test_mistakes_beyond_twenty_are_counted() -> None:
     assert (20, 30) == (len(report.mistakes), report.more)
 
 
+def test_no_more_of_a_kind_is_looked_for_than_can_be_told() -> None:
+    report = check(named(backend="x1," * 20_000))
+
+    assert (20, 980) == (len(report.warnings), report.more_warnings)
+    assert ["field"] == [mistake.rule for mistake in report.mistakes]
+
+
+def test_a_kernel_that_is_too_large_is_not_parsed() -> None:
+    report = check(kernel("1 +" + " " * 600_000))
+
+    assert ["field", "kernel-size"] == [mistake.rule for mistake in report.mistakes]
+    assert () == report.warnings
+
+
 def test_a_syntax_error_is_placed_inside_the_string_that_holds_the_kernel() -> None:
     source = 'é = "\\n😀"\n1 = ModelNew'
     raw = f'{{"metadata": {{"display_name": "x"}},\n "kernels": {{"{KEY}":\n{json.dumps(source)}}}}}'.encode()
