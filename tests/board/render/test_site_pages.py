@@ -12,6 +12,7 @@ import socket
 import string
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -36,6 +37,7 @@ from leaderboard.render.output import SiteFolder
 from leaderboard.render.pages import pictures
 from leaderboard.render.pages.problems import results
 from leaderboard.render.parts import numbers, plots
+from leaderboard.render.parts.languages import language
 from leaderboard.render.places import checked, versus_page, versus_picture
 from leaderboard.render.reading.readings import EntryReader
 from leaderboard.render.reading.sources import Places, read_site
@@ -1051,3 +1053,10 @@ def test_a_page_says_how_many_kernels_of_a_long_board_its_data_hold(tmp_path: Pa
     page = (tmp_path / "out/problems/1_1.html").read_text()
     assert "the first 100 as JSON" in page
     assert "all as JSON" not in page
+
+
+def test_the_language_of_a_kernel_of_empty_lines_is_found_at_once() -> None:
+    began = time.monotonic()
+
+    assert language("# helion, cutlass, tilelang" + "\n" * 100_000 + "  import triton") == "Triton"
+    assert time.monotonic() - began < 5
