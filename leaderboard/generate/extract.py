@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from leaderboard.checks.kernels import CLASS_NAME, bound_names
 
-_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\n`]*)$")
+_FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([^\n`]*+)$")
 _INLINE = re.compile(r"```(.*?)```", re.DOTALL)
 _TAG = r"(?:think|thinking|thought|thoughts|reasoning|seed:think)"
 _OPENING = rf"(?:<{_TAG}>|\[THINK\]|◁think▷)"
@@ -16,7 +16,8 @@ _CLOSING = rf"(?:</{_TAG}>|\[/THINK\]|◁/think▷)"
 _THOUGHTS_BEGIN = re.compile(rf"\s*{_OPENING}")
 _THOUGHTS_OPEN = re.compile(_OPENING)
 _THOUGHTS_END = re.compile(_CLOSING)
-_THOUGHTS = re.compile(rf"{_OPENING}.*?{_CLOSING}[ \t]*\n?", re.DOTALL)
+_THOUGHTS_CLOSED = re.compile(rf"{_CLOSING}[ \t]*\n?")
+_THOUGHTS = re.compile(rf"{_OPENING}.*?{_THOUGHTS_CLOSED.pattern}", re.DOTALL)
 _LAST_CHANNEL = "<|channel|>final<|message|>"
 """Before what a model says to the user where its channels come as they are, as gpt-oss writes them."""
 _MARKS = re.compile(rf"{_OPENING}|{_CLOSING}|<\|[a-z]+\|>(?:analysis|assistant|final)?")
@@ -36,7 +37,7 @@ def without_thoughts(answer: str) -> str:
     end, opening = _THOUGHTS_END.search(answer), _THOUGHTS_OPEN.search(answer)
     if end and (_THOUGHTS_BEGIN.match(answer) or opening is None or opening.start() > end.start()):
         return answer[end.end() :]
-    return "" if _THOUGHTS_BEGIN.match(answer) else _THOUGHTS.sub("", answer)
+    return "" if _THOUGHTS_BEGIN.match(answer) else _without_closed(answer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,4 +98,17 @@ def thoughts_in(answer: str) -> str:
     """Give what a model thought aloud between tags, or in a channel of its own; nothing where it did not."""
     said = without_thoughts(answer)
     before = answer[: answer.rfind(said)] if said and said in answer else "" if said else answer
-    return _MARKS.sub("", before or "".join(_THOUGHTS.findall(answer))).strip()
+    return _MARKS.sub("", before or "".join(_THOUGHTS.findall(answer, 0, _closed(answer)))).strip()
+
+
+def _without_closed(answer: str) -> str:
+    end = _closed(answer)
+    return _THOUGHTS.sub("", answer[:end]) + answer[end:]
+
+
+def _closed(answer: str) -> int:
+    """Say where the last thoughts end. Behind it each opening tag would be looked for an end in vain.
+
+    Models repeat themselves until their tokens are used up: ten thousand such tags would take minutes.
+    """
+    return max((match.end() for match in _THOUGHTS_CLOSED.finditer(answer)), default=0)

@@ -1,10 +1,11 @@
 """Replies as models and their servers really write them: where the kernel is, and what was thought before it."""
 
 import json
+import time
 
 import pytest
 
-from leaderboard.generate.extract import thoughts_in
+from leaderboard.generate.extract import thoughts_in, without_thoughts
 from leaderboard.generate.looking import Looking
 from leaderboard.generate.models import OpenAIModel
 
@@ -96,3 +97,22 @@ def test_a_server_that_needs_a_key_says_so_before_anything_is_asked(tmp_path, mo
     asked = Request(run_name="r", model="m", server="openai", runs=tmp_path, only="1/1")
     with pytest.raises(ValueError, match="the server openai needs a key: set OPENAI_API_KEY"):
         asked.open()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["Sure.\n" + "<think>" * 20_000, "```" + " " * 60_000 + "`", "~" * 60_000 + "`"],
+    ids=["thoughts that open for ever", "a fence of blanks", "a fence of tildes"],
+)
+def test_a_reply_that_repeats_itself_is_read_at_once(reply):
+    began = time.monotonic()
+    LOOKING.at(reply)
+    thoughts_in(reply)
+
+    assert time.monotonic() - began < 5
+
+
+def test_thoughts_are_left_out_wherever_they_close():
+    reply = f"A <think>b</think> \nC <thought>d</thought>\n{FENCED} <think>e"
+
+    assert without_thoughts(reply) == f"A C {FENCED} <think>e"
