@@ -11,6 +11,9 @@ from typing import Any
 
 from leaderboard.files.store import StoreError, read_list, write_list
 
+MOST_CALLS = 10**9
+"""More than any evaluation makes. Whoever counts them hears strangers, and may have been made to lie."""
+
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -36,8 +39,12 @@ class Spending:
     def __post_init__(self) -> None:
         if not _DAY.fullmatch(self.day):
             raise ValueError(f"day must be YYYY-MM-DD, got {self.day!r}")
-        if not (math.isfinite(self.usd) and self.usd >= 0):
-            raise ValueError(f"usd must be 0 or more, got {self.usd!r}")
+        for name in ("usd", "seconds"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be 0 or more, got {value!r}")
+        if not 0 <= self.calls <= MOST_CALLS:
+            raise ValueError(f"calls must be 0 to {MOST_CALLS:,}, got {self.calls!r:.40}")
 
     @property
     def evaluation(self) -> tuple[int, int, str]:

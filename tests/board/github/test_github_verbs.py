@@ -24,7 +24,9 @@ from fakes.fake_github import BOT, Host, Pull, serve
 
 from leaderboard.cli import app
 from leaderboard.files import store
+from leaderboard.files.ledger import read_all
 from leaderboard.files.submission import parse
+from leaderboard.github.evaluation import BILL
 from leaderboard.github.event import Runner
 from leaderboard.github.gitrepo import GitError, Remote, commit_to_remote
 from leaderboard.github.host import connect
@@ -247,6 +249,31 @@ def test_a_result_for_another_board_or_with_a_negative_bill_is_not_published(
     assert said in host.pulls[7].comments[0]["body"]
     recorded = host.git("ls-tree", "-r", "--name-only", "main", "data/")
     assert recorded == ("data/results/CPU-reduced/alice.json" if "recorded" in said else "")
+
+
+@pytest.mark.parametrize(
+    "bill",
+    [
+        '{"usd": 0.1, "seconds": 1.0, "calls": 1e300}',
+        '{"usd": 0.1, "seconds": "inf", "calls": 1}',
+        '{"usd": 0.1, "seconds": -1.0, "calls": 1}',
+    ],
+)
+def test_a_forged_bill_counts_as_the_cap_and_leaves_the_ledger_readable(
+    host: Host, asked: Publication, tmp_path: Path, bill: str
+) -> None:
+    asked.folder.mkdir()
+    (asked.folder / BILL).write_text(bill)
+    settings = read_settings(SETTINGS)
+    with serve(host) as url:
+        api = connect(url, "o/r", "p", patience=PATIENCE)
+        run_publish(api, runner_of(url, f"file://{tmp_path}"), settings, replace(asked, board="H100"))
+
+    month = host.git("ls-tree", "-r", "--name-only", "main", "data/spending")
+    ledger = tmp_path / "ledger" / month.removeprefix("data/")
+    ledger.parent.mkdir(parents=True)
+    ledger.write_text(host.git("show", f"main:{month}"))
+    assert [(60.0, False)] == [(spent.usd, spent.metered) for spent in read_all(tmp_path / "ledger")]
 
 
 @pytest.fixture
