@@ -72,6 +72,7 @@ def make_app(settings: ServerSettings) -> FastAPI:
     app.router.route_class = guards.StrictRoute
     guards.add_size_limit(app, settings.max_source_bytes)
     guards.add_refusal(app)
+    guards.add_key_check(app, settings.keyring)
     if settings.keyring.is_open:
         guards.add_neighbourhood(app)
     figures = metrics.Metrics(judgements, memory, workers.counts)
@@ -166,10 +167,9 @@ def _add_health(
 
 def _key_check(keyring: Keyring) -> Callable[..., Key]:
     def check(authorization: Annotated[str, Header()] = "", x_api_key: Annotated[str, Header()] = "") -> Key:
-        scheme, _, token = authorization.partition(" ")  # schemes are read in any case
-        key = keyring.find(x_api_key or (token if scheme.lower() == "bearer" else authorization))
+        key = keyring.find(guards.key_in(authorization, x_api_key))
         if key is None:
-            raise HTTPException(401, "send the API key as `Authorization: Bearer …` or `X-API-Key`")
+            raise HTTPException(401, guards.NO_KEY)
         return key
 
     return check

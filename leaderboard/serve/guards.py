@@ -1,4 +1,4 @@
-"""What stands before every request: its size, where it comes from, and how a wrong one is refused."""
+"""What stands before every request: its key, its size, where it is from, and how a wrong one is refused."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from fastapi.routing import APIRoute
 
 from leaderboard.checks.document import quoted
 from leaderboard.serve import MAX_BATCH, MAX_BATCH_BYTES
+from leaderboard.serve.keys import Keyring
 from leaderboard.serve.requests import NewJudgement
 from leaderboard.texts.inert import encodable
 
 NEIGHBOURS = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that no other site can have."""
+NO_KEY = "send the API key as `Authorization: Bearer …` or `X-API-Key`"
 BATCHES = "/v1/batches"
+MOST_FIELDS, MOST_TOLD = 100, 20
+"""Fields that an object may have, and mistakes that are told of a request: others wait meanwhile."""
 _ESCAPED = 6
 """So many bytes JSON may take for one of a text, as for a control character."""
 
@@ -34,7 +38,7 @@ def add_refusal(app: FastAPI) -> None:
         """Never say what was sent: it may hold what no answer can, such as NaN."""
         told = [
             {"type": each["type"], "loc": list(map(_place, each["loc"])), "msg": _said(each)}
-            for each in error.errors()
+            for each in error.errors()[:MOST_TOLD]
         ]
         return JSONResponse({"detail": told}, status_code=422)
 
@@ -58,6 +62,8 @@ class _StrictRequest(Request):
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MOST_FIELDS:
+        raise HTTPException(422, f"an object has at most {MOST_FIELDS} fields, got {len(pairs)}")
     found = dict(pairs)
     if len(found) < len(pairs):
         repeated = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
@@ -92,6 +98,23 @@ def add_neighbourhood(app: FastAPI) -> None:
                 detail = f"without a key the header {header} must name one of {', '.join(NEIGHBOURS)}"
                 return JSONResponse({"detail": detail}, status_code=403)
         return await proceed(request)
+
+
+def add_key_check(app: FastAPI, keyring: Keyring) -> None:
+    """Refuse a stranger's request before it is read: it may be as large as a batch."""
+
+    @app.middleware("http")
+    async def check(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+        given = key_in(*(request.headers.get(name, "") for name in ("authorization", "x-api-key")))
+        if request.method == "POST" and keyring.find(given) is None:
+            return JSONResponse({"detail": NO_KEY}, status_code=401)
+        return await proceed(request)
+
+
+def key_in(authorization: str, x_api_key: str) -> str:
+    """Give the key that a request's headers hold; empty where they hold none."""
+    scheme, _, token = authorization.partition(" ")  # schemes are read in any case
+    return x_api_key or (token if scheme.lower() == "bearer" else authorization)
 
 
 def _host_of(given: str) -> str | None:

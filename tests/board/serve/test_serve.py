@@ -391,6 +391,34 @@ def test_nothing_but_health_and_metrics_is_told_without_the_key():
             assert client.judge(1, 1, KERNEL).is_correct
 
 
+def test_a_strangers_request_is_refused_before_it_is_read():
+    head = (
+        "POST /v1/batches HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 60000000"
+    )
+    with serving(api_key="secret") as url, contextlib.ExitStack() as held:
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        stranger = held.enter_context(socket.create_connection(address, timeout=10))
+        stranger.sendall(f"{head}\r\nX-API-Key: wrong\r\n\r\n".encode())
+
+        assert stranger.recv(12) == b"HTTP/1.1 401"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"judgements": [{f"field{number}": 0 for number in range(100_000)}]}, "at most 100 fields"),
+        ({"judgements": [{f"field{number}": 0 for number in range(90)}] * 900}, "no such field"),
+    ],
+)
+def test_a_request_of_nothing_but_mistakes_holds_nobody_up(body, told):
+    with serving(api_key="secret") as url:
+        answer = httpx.post(f"{url}/v1/batches", json=body, headers={"X-API-Key": "secret"}, timeout=60)
+
+    assert 422 == answer.status_code
+    assert told in answer.text
+    assert len(answer.content) < 10_000
+
+
 def test_the_process_that_runs_kernels_does_not_have_the_key(tmp_path, monkeypatch):
     monkeypatch.setenv("KBL_API_KEY", "secret")
     worker = f"env > {tmp_path}/environment; exec {' '.join(WORKER)}"
