@@ -18,7 +18,7 @@ from leaderboard.checks.document import MAX_KERNEL_BYTES
 from leaderboard.serve.judgements import IdTakenError, Judgement, Judgements, QueueFullError
 from leaderboard.serve.keys import Key, Keyring
 from leaderboard.serve.requests import JudgementView, NewJudgement
-from leaderboard.stages.checked import reductions, sizes_on
+from leaderboard.stages.checked import problem_source, reductions, sizes_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +148,10 @@ def _own_problem(key: Key, level: int, source: str) -> Problem:
             "problem_source is not taken: a problem's own code runs outside of the kernel's walls. The "
             "server allows it with --own-problems, or own_problems = true for a key",
         )
+    try:
+        source = problem_source(source)  # only now, since to parse what has no bound takes any memory
+    except ValueError as error:
+        raise HTTPException(422, f"problem_source: {error}") from error
     return _runnable(Problem(level=level, problem_id=1, name="own", source=source))
 
 

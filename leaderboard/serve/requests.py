@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from leaderboard.serve import MAX_BATCH
-from leaderboard.stages.checked import problem_source
 
 
 def _encodable(source: object) -> object:
@@ -21,12 +20,6 @@ def _encodable(source: object) -> object:
     return source
 
 
-def _problem(source: object) -> object:
-    """Refuse what cannot be a problem."""
-    text = _encodable(source)
-    return problem_source(text) if isinstance(text, str) else text
-
-
 class NewJudgement(BaseModel):
     """A kernel to judge: on a problem of the set, by level and id, or on one whose source is sent along."""
 
@@ -34,7 +27,7 @@ class NewJudgement(BaseModel):
 
     level: int = Field(1, ge=1, le=4)
     problem_id: int | None = Field(None, ge=1)
-    problem_source: Annotated[str | None, BeforeValidator(_problem)] = Field(
+    problem_source: Annotated[str | None, BeforeValidator(_encodable)] = Field(
         None,
         min_length=1,
         description="A problem of your own: Python source with Model, get_inputs and get_init_inputs.",

@@ -337,6 +337,13 @@ def test_what_is_no_problem_is_refused_with_what_it_lacks(source, said):
     assert (422, True) == (answer.status_code, said in answer.text), answer.text
 
 
+@pytest.mark.parametrize(("own_problems", "size", "status"), [(False, 1, 403), (True, 600_000, 413)])
+def test_a_problem_is_parsed_only_where_it_is_allowed_and_not_too_large(own_problems, size, status):
+    with serving(own_problems=own_problems) as url:
+        body = {"problem_source": "(" * size, "source": KERNEL}
+        assert status == httpx.post(f"{url}/v1/judgements", json=body).status_code
+
+
 def test_a_problem_comes_by_its_number_or_by_its_source_and_the_latter_only_where_that_is_allowed():
     with serving() as url:
         for body in ({"source": KERNEL}, {"source": KERNEL, "problem_id": 1, "problem_source": SOURCE}):
