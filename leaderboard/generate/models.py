@@ -131,7 +131,9 @@ class OpenAIModel:
     def _post(self, body: Mapping[str, Any], deadline: float) -> tuple[int, Mapping[str, str], bytes]:
         import httpx
 
-        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        headers = {"Accept-Encoding": "identity"}  # a kilobyte can be unpacked to any size, all of it at once
+        if self.api_key:
+            headers["Authorization"] = f"Bearer {self.api_key}"
         url = f"{self.base_url.rstrip('/')}/chat/completions"
         try:
             request = self._client.build_request("POST", url, json=body, headers=headers)
@@ -140,7 +142,7 @@ class OpenAIModel:
         content = bytearray()
         try:
             with closing(self._client.send(request, stream=True)) as response:
-                for part in response.iter_bytes():
+                for part in response.iter_raw():
                     content += part
                     if time.monotonic() > deadline:
                         raise TransientError(f"the answer was not complete after {self.timeout_s:g} s")

@@ -1,5 +1,6 @@
 """Sampling a model through a real local server that misbehaves in every way, killed and resumed."""
 
+import gzip
 import hashlib
 import json
 import math
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import pytest
 from canned_model import GOOD, MISBEHAVIOUR, ODD, CannedModel, prompt_sha256, serving
@@ -244,6 +246,22 @@ def test_the_static_check_asks_again_and_lets_the_last_answer_stand(tmp_path):
     assert (tmp_path / "run" / "level_1_problem_1_sample_0_kernel.py").read_text().startswith("# 3\n")
 
 
+def test_a_packed_answer_is_not_unpacked(monkeypatch):
+    bomb = gzip.compress(gzip.compress(b" " * 100 * 2**20))
+    monkeypatch.setitem(ODD, "bomb", (200, bomb, {"Content-Encoding": "gzip, gzip"}))
+    with serving(CannedModel(kernel_for, ("bomb",))) as url:
+        model = OpenAIModel(name="canned", base_url=url)
+        tracemalloc.start()
+        try:
+            with pytest.raises(TransientError, match="no chat completion"):
+                model.complete([{"role": "user", "content": ""}])
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert most < 50 * 2**20
+
+
 def test_a_server_that_stays_down_fails_the_samples_and_a_later_run_draws_them(tmp_path):
     server = CannedModel(kernel_for, ("500",))
     with serving(server) as url:
@@ -257,7 +275,7 @@ def test_a_server_that_stays_down_fails_the_samples_and_a_later_run_draws_them(t
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        *zip(ODD, ("DecodingError", "it is nested too deeply", "IDNAError"), strict=True),
+        *zip(ODD, ("it must be JSON in UTF-8", "it is nested too deeply", "IDNAError"), strict=True),
         ("not_json", "the answer is no chat completion: it must be JSON in UTF-8: Expecting value"),
         ("[1]", "the answer must be an object, got a list"),
         ("{}", "choices must be a list with at least one answer, got nothing"),
