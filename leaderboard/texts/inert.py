@@ -26,14 +26,14 @@ def shorten(text: str, limit: int) -> str:
 
 
 def visible(text: str) -> str:
-    """Drop what no reader sees: terminal sequences, controls, surrogates, direction and zero-width marks."""
+    """Drop what no reader sees: terminal sequences, controls, surrogates, direction and zero-width marks.
+
+    And what Unicode will never make a character: no XML may hold it, so that one name would end the feed.
+    """
     if text.isprintable():
         return text
     plain = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    kept = (
-        c for c in plain if c in _KEPT_CONTROLS or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co")
-    )
-    return "".join(kept)
+    return "".join(c for c in plain if c in _KEPT_CONTROLS or not _is_unseen(c))
 
 
 def encodable(text: str) -> str:
@@ -97,6 +97,12 @@ def annotation(
     place = {"file": file, "line": line, "col": col, "title": title}
     properties = ",".join(f"{name}={_property(str(value))}" for name, value in place.items() if value)
     return f"::{level} {properties}::{_data(one_line(message, 1000))}"
+
+
+def _is_unseen(sign: str) -> bool:
+    code = ord(sign)
+    is_none = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+    return is_none or unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co")
 
 
 def _lines(text: str) -> list[str]:

@@ -7,6 +7,7 @@ import re
 import shutil
 import unicodedata
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from kernel_evaluator.problems.jobs import Job, unmeasured_row
@@ -93,6 +94,25 @@ def test_pages_and_their_data_get_none(tmp_path: Path) -> None:
     assert [] == [each.name for each, text in zip(shown, texts, strict=True) if harm_in(text) - {"\r"}]
     escaped = re.compile(r"\\u00(?:0[0-8b-f]|1|7f|[89])|\\u20(?:2[a-e]|6)|\\ufeff")
     assert [] == [each.name for each, text in zip(shown, texts, strict=True) if escaped.search(text)]
+
+
+def test_the_feed_and_badges_are_whole_whatever_a_name_holds(tmp_path: Path) -> None:
+    import sitehouse
+
+    from leaderboard.render import build_site
+
+    root = tmp_path / "root"
+    shutil.copytree(sitehouse.repository(), root)
+    path = root / "submissions/hostile.json"
+    entry = json.loads(path.read_text())
+    entry["metadata"]["display_name"] = f"Fine\ufffe\uffff\ufdd0\U0001fffe{HARMFUL}name"
+    path.write_text(json.dumps(entry))
+
+    build_site(sitehouse.read(root), tmp_path / "out")
+
+    documents = [each for each in (tmp_path / "out").rglob("*") if each.suffix in (".xml", ".svg")]
+    assert [] == [each.name for each in documents if ElementTree.parse(each).getroot() is None]
+    assert "Finename on H200" in (tmp_path / "out/feed.xml").read_text("utf-8")
 
 
 def test_there_is_one_way_to_a_terminal() -> None:
