@@ -37,6 +37,8 @@ NOT_FOUND = 404
 TOO_MANY = 429
 NOBODY = 0
 """The account number of those whose account is gone; owns nothing."""
+MOST_COMMITS, MOST_FORKS = 250, 10
+"""Commits of a pull request, and places where it took the base branch in, that are gone through."""
 OWNING_COMMITS = 30
 """Newest commits of a file on main that are asked for the pull requests they came with."""
 
@@ -54,6 +56,10 @@ class RefusalError(HostError):
 
 class CutListError(HostError):
     """The host listed only a part of a folder, so nothing can be said of the rest."""
+
+
+class ForksError(HostError):
+    """A head did not fork from a branch in one place, so that no two trees say what its merge changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +168,22 @@ class Host:
 
     @_telling
     def merge_base(self, base_ref: str, head_sha: str) -> str:
-        """Name the commit where a head forked from a branch or commit."""
-        return self._repository.compare(base_ref, head_sha).merge_base_commit.sha
+        """Name the commit where a head forked from a branch or commit; raise ForksError where it is not one.
+
+        The host names one of several. git merges by what they make together: what the one lacks, and the head
+        removes, differs in no way that two trees show, and is gone after the merge.
+        """
+        compared = self._repository.compare(base_ref, head_sha, comparison_commits_per_page=MOST_COMMITS)
+        found, count = compared.merge_base_commit.sha, compared.total_commits
+        if count > MOST_COMMITS:
+            raise ForksError(f"it has {count:,} commits; make at most {MOST_COMMITS} of them")
+        own = {commit.sha: [parent.sha for parent in commit.parents] for commit in compared.commits}
+        others = {parent for parents in own.values() for parent in parents} - own.keys() - {found}
+        if len(others) >= MOST_FORKS or not all(self._is_behind(other, found) for other in others):
+            raise ForksError(
+                f"it forked from {base_ref} in several places; merge {base_ref} into it, and push"
+            )
+        return found
 
     @_telling
     def tip(self, ref: str) -> str:
@@ -270,6 +290,9 @@ class Host:
     def work_off(self) -> None:
         """Start a run that works off the queue."""
         self._repository.create_repository_dispatch(WORK_OFF)
+
+    def _is_behind(self, commit: str, other: str) -> bool:
+        return self._repository.compare(other, commit).merge_base_commit.sha == commit
 
     def _listing(self, name: str) -> Listing:
         if name not in self._listings:

@@ -21,7 +21,7 @@ from leaderboard.github.changes import (
     judge_records,
     judge_rights,
 )
-from leaderboard.github.host import CutListError, Host, Pull
+from leaderboard.github.host import CutListError, ForksError, Host, Pull
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +52,13 @@ def inspect_pull(host: Host, pull: Pull, head_sha: str) -> Inspection:
     base = pull.base_sha if pull.is_merged else pull.base_ref
     try:
         after = host.trees(head_sha)
+        fork = host.merge_base(base, head_sha)
     except CutListError:
         problem = "the commit has a folder with too many files to be listed; send your entry alone"
-        change = Change(kind="entry", problems=(problem,))
-        return Inspection(pull=pull, head_sha=head_sha, change=change, problems=change.problems)
-    change = judge_changes(host.trees(host.merge_base(base, head_sha)), after)
+        return _unread(pull, head_sha, problem)
+    except ForksError as error:
+        return _unread(pull, head_sha, f"what the branch changes cannot be told: {error}")
+    change = judge_changes(host.trees(fork), after)
     problems = [*change.problems, *_rights(host, pull, change)]
     inspection = Inspection(pull=pull, head_sha=head_sha, change=change, problems=tuple(problems))
     return _with_entry(host, inspection, after.entries) if change.kind == "entry" else inspection
@@ -94,6 +96,11 @@ def links_to_kernels(inspection: Inspection, repository_url: str) -> dict[str, s
         if name is not None:
             found.setdefault(name, f"{page}?plain=1#L{number}")
     return {key: found.get(key, page) for key in keys.values()}
+
+
+def _unread(pull: Pull, head_sha: str, problem: str) -> Inspection:
+    change = Change(kind="entry", problems=(problem,))
+    return Inspection(pull=pull, head_sha=head_sha, change=change, problems=change.problems)
 
 
 def _rights(host: Host, pull: Pull, change: Change) -> Iterator[str]:

@@ -176,14 +176,18 @@ def compare(request: Request, base: str, head: str) -> Reply:
             _, _, _, sha, kind = fact.split()
             previous = {"previous_filename": next(facts)} if kind[0] == "R" else {}
             files.append({"filename": next(facts), "status": words[kind[0]], "sha": sha, **previous})
-    root = f"{request.base}/repos/{NAME}/commits/{fork}"
+    root = f"{request.base}/repos/{NAME}/commits"
+    ahead = [
+        line.split() for line in git("rev-list", "--parents", "--reverse", f"{base}..{head}").splitlines()
+    ]
+    commits = [[{"sha": sha, "url": f"{root}/{sha}"} for sha in line] for line in ahead]
     return Reply(
         {
             "status": "ahead",
-            "merge_base_commit": {"sha": fork, "url": root},
+            "merge_base_commit": {"sha": fork, "url": f"{root}/{fork}"},
             "files": files[:300],
-            "commits": [],
-            "total_commits": 1,
+            "commits": request.page([{**commit, "parents": parents} for commit, *parents in commits]),
+            "total_commits": len(commits),
         }
     )
 

@@ -110,11 +110,12 @@ class Repository:
         command = ["git", "-C", str(self.path), *arguments]
         return subprocess.run(command, input=given, capture_output=True, check=True).stdout.decode().strip()
 
-    def commit(self, changes: Changes, ref: str, start: str = "") -> None:
+    def commit(self, changes: Changes, ref: str, start: str = "", *, merges: str = "", day: int = 0) -> None:
         """Write a commit of these changes to a ref; removals first, as a folder may take a file's place."""
         ordered = sorted(changes.items(), key=lambda item: item[1] is not None)
-        head = f"reset {ref}\n\ncommit {ref}\ncommitter t <t@t> 0 +0000\ndata 8\nA change\n"
-        stream = head.encode() + (f"from {start}\n".encode() if start else b"")
+        head = f"reset {ref}\n\ncommit {ref}\ncommitter t <t@t> {86_400 * day} +0000\ndata 8\nA change\n"
+        head += (f"from {start}\n" if start else "") + (f"merge {merges}\n" if merges else "")
+        stream = head.encode()
         self.git(
             "fast-import",
             "--quiet",
@@ -195,6 +196,34 @@ def test_a_hostile_pull_request_is_told_what_is_wrong_or_harms_nobody(
     merged = repository.git("merge-tree", "--write-tree", "main", "refs/pull/9/head")
     for path in (ALICES, "data", BOBS):
         assert repository.git("rev-parse", f"main:{path}") == repository.git("rev-parse", f"{merged}:{path}")
+
+
+def test_a_branch_that_forked_in_two_places_is_not_judged_by_one_of_them(
+    repository: Repository, served: tuple[Host, str]
+) -> None:
+    """The host names the later of two, which lacks Alice's entry as the head does; the merge would remove it."""
+    host, url = served
+    before = repository.git("rev-parse", "main")
+    old, own = repository.git("rev-parse", "main~3"), "refs/heads/bobs-earlier"
+    repository.commit({"docs.txt": b"Words.\n"}, own, old, day=9)  # Bob's earlier pull request
+    earlier = repository.git("rev-parse", own)
+    repository.commit({"docs.txt": b"Words.\n"}, "refs/heads/main", before, merges=earlier)
+    try:
+        repository.commit({ALICES: None, NEW: MINE}, "refs/pull/9/head", earlier, merges=before)
+        host.pulls[9] = Pull(number=9, author="bob", branch="y", base_sha=before)
+        api = connect(url, "o/r", "t", patience=Patience(api_retries=0, pause_s=0.0, limit_wait_s=1.0))
+        problems = inspect_pull(api, api.pull(9), host.head_of(host.pulls[9])).problems
+
+        merged = repository.git("merge-tree", "--write-tree", "main", "refs/pull/9/head")
+        assert ALICES not in repository.git("ls-tree", "-r", "--name-only", merged)
+        assert "it forked from main in several places; merge main into it" in "\n".join(problems)
+        repository.commit(
+            {ALICES: None}, "refs/pull/9/head", repository.git("rev-parse", "refs/pull/9/head"), merges="main"
+        )
+        again = inspect_pull(api, api.pull(9), host.head_of(host.pulls[9])).problems
+        assert OTHERS in "\n".join(again)
+    finally:
+        repository.git("update-ref", "refs/heads/main", before)
 
 
 @pytest.mark.parametrize("author", ["alice", "maria"])
