@@ -154,13 +154,15 @@ _NAMED: dict[type[ast.AST], str] = {
 
 
 _TOKEN = re.compile(
-    r"""//[^\n]*|/\*.*?\*/                       # comments
-      | "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*'   # texts
+    r"""//[^\n]*|/\*.*?(?:\*/|\Z)              # comments
+      | "(?:\\.|[^"\\])*(?:"|\\?\Z)            # texts
+      | '(?:\\.|[^'\\])*(?:'|\\?\Z)
       | [A-Za-z_]\w* | \.?\d[\w.]*              # names and numbers
       | \n[ \t]*\#[^\n]*                         # what the preprocessor reads goes by lines
       | \S""",
     re.VERBOSE | re.DOTALL,
 )
+"""What opens and never closes goes to the end of the text; else an end is looked for from each of them."""
 _NOT_TYPES = {
     "return",
     "else",

@@ -1,6 +1,7 @@
 """Second looks: rows that no longer hold, counter-examples that are shown again, copies under other names."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -284,6 +285,16 @@ def test_a_copy_under_other_names_is_told_and_another_kernel_is_not():
 )
 def test_whatever_a_source_names_may_have_another_name_in_a_copy(source):
     assert structure_sha256(source.format("BLOCK")) == structure_sha256(source.format("TILE"))
+
+
+@pytest.mark.parametrize("opened", ["/* ", '\\" ', "\\' "])
+def test_what_is_opened_again_and_again_is_read_at_once(opened):
+    began = time.monotonic()
+    text = "#include <x>\n{} {{;(" + opened * 60_000
+    one, other = (f"code = {text.format(name)!r}\nuse(code)\n" for name in "ab")
+
+    assert structure_sha256(one) != structure_sha256(other)
+    assert time.monotonic() - began < 5
 
 
 def test_keywords_of_libraries_are_no_names_of_the_sources_own():
