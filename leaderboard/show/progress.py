@@ -13,7 +13,7 @@ from kernel_evaluator.records.rows import Failure, Row, Status
 from leaderboard.texts.inert import one_line
 
 _LINE = 400
-"""Characters of a verdict's line at most."""
+"""Characters of a line at most."""
 
 
 class Reporter:
@@ -56,7 +56,7 @@ class Reporter:
         """Show what the engine does: a kernel's step on the bar, anything else (costs) as a line."""
         if "key" not in facts:
             words = ", ".join(f"{fact} {value}" for fact, value in facts.items() if value is not None)
-            sys.stderr.write(f"{name}: {words}\n")
+            sys.stderr.write(one_line(f"{name}: {words}", _LINE) + "\n")
         elif self._bar is not None:
             self._bar.set_postfix_str(f"{name} {facts['key']}")
 

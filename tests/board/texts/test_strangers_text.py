@@ -58,6 +58,12 @@ def test_a_verdicts_line_gets_none_either(
     assert "[1/1] 1/19 runtime_error: beforeafter: beforeafter\n" == capsys.readouterr().err
 
 
+def test_what_an_engine_was_told_gets_none_either(capsys: pytest.CaptureFixture[str]) -> None:
+    Reporter().event("again", {"kernels": 1, "reason": f"Lost: {TEXT}\nand more"})
+
+    assert "again: kernels 1, reason Lost: beforeafter and more\n" == capsys.readouterr().err
+
+
 def test_logs_and_comments_get_none() -> None:
     outcome = Outcome(standing=None, entrants=0, board="H100", rows=(row(),))
     comment = render_comment(
