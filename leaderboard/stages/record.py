@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ from leaderboard.texts.lists import first_lines
 FIRST_DAY = "2026-01-01T00:00:00Z"
 """No row is older: that is when this evaluator began."""
 
-MAX_PROBLEMS_SHOWN = 20
+MAX_PROBLEMS_SHOWN, MAX_PROBLEMS_FOUND = 20, 1000
+"""The latter: of what the schema refuses. To tell all of a file of nothing else would take any memory."""
 
 _SCHEMA = SCHEMAS / "result.schema.json"
 _TIMED = (Status.CORRECT, Status.QUARANTINED)
@@ -137,7 +139,8 @@ def read_work_file(path: Path) -> ResultFile:
     Raises StoreError or RefusedError.
     """
     data = store.read_strictly(path)
-    errors = sorted(_validator().iter_errors(data), key=lambda error: list(map(str, error.absolute_path)))
+    first = islice(_validator().iter_errors(data), MAX_PROBLEMS_FOUND)
+    errors = sorted(first, key=lambda error: list(map(str, error.absolute_path)))
     if errors:
         raise RefusedError([_describe(error.json_path, error.message) for error in errors], path)
     return store.parse_result(data, path)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from leaderboard.cli import app
 from leaderboard.files import store, submission
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
+from leaderboard.stages.record import RefusedError, read_work_file
 
 BODY = "class ModelNew:\n    pass\n"
 
@@ -337,3 +338,12 @@ def test_everything_wrong_is_said_at_once(repository):
     stderr = repository.refuse(work)
     assert "profile must be ranked" in stderr
     assert "gpu_seconds must be" in stderr
+
+
+def test_no_more_is_looked_for_in_a_work_file_than_can_be_told(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"rows": [0] * 5000}))
+
+    with pytest.raises(RefusedError, match="980 more") as refused:
+        read_work_file(path)
+    assert len(refused.value.problems) == 1000
