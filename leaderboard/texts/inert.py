@@ -80,8 +80,12 @@ def fence(text: str, limit: int = 2000) -> str:
 
 
 def cell(text: str) -> str:
-    """Give text for a table of comma-separated values, where a spreadsheet would read it as a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    """Give visible text for a table of comma-separated values, where a spreadsheet would read a formula.
+
+    What is not seen goes first: else a sign before `=` hides it here, and is dropped on the way to a file.
+    """
+    shown = visible(text)
+    return f"'{shown}" if shown[:1] in ("=", "+", "-", "@", "\t", "\n") else shown
 
 
 def log_text(text: str) -> str:

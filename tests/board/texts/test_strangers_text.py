@@ -17,7 +17,7 @@ from kernel_evaluator.records.rows import Failure, Row, Status
 
 from leaderboard.show.comment import Outcome, Report, render_comment
 from leaderboard.show.progress import Reporter
-from leaderboard.texts.inert import log_text
+from leaderboard.texts.inert import cell, log_text
 from leaderboard.texts.say import say
 
 BOARD = Path(__file__).resolve().parents[3] / "leaderboard"
@@ -62,6 +62,15 @@ def test_what_an_engine_was_told_gets_none_either(capsys: pytest.CaptureFixture[
     Reporter().event("again", {"kernels": 1, "reason": f"Lost: {TEXT}\nand more"})
 
     assert "again: kernels 1, reason Lost: beforeafter and more\n" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize("before", ["", "\t", "\r", "\u200b", "\ufffe", HARMFUL])
+def test_a_spreadsheet_gets_no_formula_whatever_stands_before_it(
+    capsys: pytest.CaptureFixture[str], before: str
+) -> None:
+    say(cell(f"{before}=HYPERLINK()"))
+
+    assert capsys.readouterr().out.startswith("'")
 
 
 def test_logs_and_comments_get_none() -> None:
