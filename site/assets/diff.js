@@ -4,6 +4,7 @@ import { highlightedLines } from "./highlight.js";
 
 const CELLS = 9_000_000; // of the table of common lengths: beyond it, lines that occur once are the anchors
 const CONTEXT = 3;
+const AT_ONCE = 5000; // rows: a kernel may have half a million lines, and a browser stands still while it draws them
 
 // Gives pairs [i, j]: line i of a is line j of b; i or j is null where the other side lacks it.
 export function align(a, b) {
@@ -126,14 +127,16 @@ export function drawDiff(a, b, { all }) {
   };
   const line = (row) => el("tr", { class: row.same ? "same" : null }, cell(row, "left"), cell(row, "right"));
   const body = el("tbody");
-  for (const part of folded(rows, all)) {
-    if (part.row) body.append(line(part.row));
-    else {
-      const gap = el("tr", { class: "skip-row" }, el("td", { colspan: 4 },
-        el("button", { type: "button", onclick: () => gap.replaceWith(...part.hidden.map(line)) }, `${part.hidden.length} equal lines`)));
-      body.append(gap);
-    }
-  }
+  const gap = (hidden, words) => {
+    const rest = hidden.slice(AT_ONCE);
+    const open = () => row.replaceWith(...hidden.slice(0, AT_ONCE).map(line), ...(rest.length ? [gap(rest, words)] : []));
+    const row = el("tr", { class: "skip-row" }, el("td", { colspan: 4 }, el("button", { type: "button", onclick: open }, `${hidden.length} ${words}`)));
+    return row;
+  };
+  const parts = folded(rows, all);
+  for (const part of parts.slice(0, AT_ONCE)) body.append(part.row ? line(part.row) : gap(part.hidden, "equal lines"));
+  const more = parts.slice(AT_ONCE).flatMap((part) => part.hidden ?? [part.row]);
+  if (more.length) body.append(gap(more, "more lines"));
   const changed = rows.filter((row) => !row.same).length;
   return el("div", { class: "diff", tabindex: 0, role: "region", "aria-label": `Diff, ${changed} lines differ` }, el("table", {},
     el("colgroup", {}, el("col", { class: "at" }), el("col"), el("col", { class: "at" }), el("col")),

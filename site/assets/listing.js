@@ -10,6 +10,6 @@ export function drawCode(side) {
 
 // What a source says of its launches, shortened; of the first few alone.
 export function launches(source) {
-  const found = [...source.matchAll(/\w+\s*<<<[^;]{1,160}?>>>|^[ \t]*\w+\[[^\]\n]{1,80}\]\(|\bnum_(?:warps|stages)\s*=\s*\d+/gm)].map(([text]) => text.replace(/\s+/g, " ").trim().replace(/\($/, ""));
+  const found = [...source.matchAll(/\b\w+\s*<<<[^;]{1,160}?>>>|^[ \t]*\w+\[[^\]\n]{1,80}\]\(|\bnum_(?:warps|stages)\s*=\s*\d+/gm)].map(([text]) => text.replace(/\s+/g, " ").trim().replace(/\($/, ""));
   return [...new Set(found)].filter((text) => !/^(?:for|if|return)\b/.test(text)).slice(0, 6);
 }

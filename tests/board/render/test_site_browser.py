@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -489,6 +490,29 @@ def test_hostile_code_log_and_evidence_are_shown_as_text(page: Any, site: str) -
     page.select_option("#b", "reference")
     page.wait_for_selector(".diff")
     assert page.evaluate("document.querySelectorAll('#code script, #code img, #code iframe').length") == 0
+
+
+def test_a_kernel_that_is_one_long_word_does_not_hold_its_reader_up(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html")
+    began = time.monotonic()
+    found = page.evaluate("""() => import('../assets/listing.js').then(({ launches }) =>
+        launches('f'.repeat(200_000) + '\\nkernel <<<1, 2>>>(x)'))""")
+
+    assert ["kernel <<<1, 2>>>"] == found
+    assert time.monotonic() - began < 5
+
+
+def test_a_diff_draws_five_thousand_lines_and_more_where_somebody_asks(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html")
+    page.wait_for_selector("#shown pre.code")
+    page.evaluate("""() => import('../assets/diff.js').then(({ drawDiff }) => document.querySelector('#shown')
+        .replaceChildren(drawDiff({ name: 'a', source: 'x\\n'.repeat(12_000) }, { name: 'b', source: 'y' }, { all: false })))""")
+    rows, button = page.locator(".diff tbody tr"), page.locator(".diff .skip-row button")
+    for drawn, left in ((5001, "7001 more lines"), (10001, "2001 more lines")):
+        assert (drawn, left) == (rows.count(), button.inner_text())
+        button.click()
+
+    assert (12_001, 0) == (rows.count(), button.count())
 
 
 def test_hostile_names_stay_text_wherever_scripts_write_them(page: Any, site: str) -> None:
