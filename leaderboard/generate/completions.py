@@ -60,9 +60,9 @@ def read_completion(content: bytes) -> Reply:
         reasoning=_reasoning(message),
         usage=usage,
         finish_reason=_encodable(choice.get("finish_reason")),
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-        cost_usd=_cost(usage.get("cost")),
+        prompt_tokens=count_of(usage.get("prompt_tokens")),
+        completion_tokens=count_of(usage.get("completion_tokens")),
+        cost_usd=cost_of(usage.get("cost")),
     )
 
 
@@ -121,13 +121,15 @@ def _encodable(value: object) -> str:
     return encodable(value) if isinstance(value, str) else ""
 
 
-def _count(value: object) -> int:
+def count_of(value: object) -> int:
+    """Give a count; 0 for what is none."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         return 0
     return value
 
 
-def _cost(value: object) -> float | None:
+def cost_of(value: object) -> float | None:
+    """Give an amount of dollars; None for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
     return float(value)

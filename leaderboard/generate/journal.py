@@ -15,7 +15,7 @@ from typing import Any
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.workfile import utc_now
-from leaderboard.generate.completions import Reply
+from leaderboard.generate.completions import Reply, cost_of, count_of
 
 NAME = "generation.jsonl"
 _LOCK = threading.Lock()
@@ -73,12 +73,12 @@ class Journal:
     def totals(self) -> Totals:
         """Add up what the run took."""
         replies = [event for event in self.events() if event.get("event") == "reply"]
-        costs = [event["cost_usd"] for event in replies if event.get("cost_usd") is not None]
+        costs = [cost for event in replies if (cost := cost_of(event.get("cost_usd"))) is not None]
         return Totals(
             replies=len(replies),
             retries=sum(event.get("event") == "retry" for event in self.events()),
-            prompt_tokens=sum(event.get("prompt_tokens", 0) for event in replies),
-            completion_tokens=sum(event.get("completion_tokens", 0) for event in replies),
+            prompt_tokens=sum(count_of(event.get("prompt_tokens")) for event in replies),
+            completion_tokens=sum(count_of(event.get("completion_tokens")) for event in replies),
             cost_usd=float(sum(costs)),
             priced=len(costs),
         )
@@ -103,7 +103,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         for line in stream:
             try:
                 values = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(values, dict):
                 yield values

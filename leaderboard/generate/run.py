@@ -310,7 +310,7 @@ def read_config(path: Path) -> dict[str, Any]:
         name, _, value = line.partition(": ")
         try:
             found[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             if re.fullmatch(r"[\w./+-][\w./:+ -]*", value):
                 found[name] = value.strip()
     return found

@@ -55,8 +55,8 @@ def find_kernels(paths: Iterable[Path], samples: Sequence[int] = ()) -> dict[Ker
 
     A file is taken for what its name says: `level_1_problem_2_sample_0_kernel.py` (with or without
     `_kernel`) anywhere, or `2_Name.py` and `2.py` below a folder `level1`. A file that two of the paths lead
-    to is one. Raises PackError where two files claim one key, and where a folder holds no kernel, or none of
-    the samples.
+    to is one. Raises PackError where two files claim one key, where one is a link to what lies elsewhere,
+    and where a folder holds no kernel, or none of the samples.
     """
     found: dict[KernelKey, Path] = {}
     for root in paths:
@@ -67,6 +67,8 @@ def find_kernels(paths: Iterable[Path], samples: Sequence[int] = ()) -> dict[Ker
                 f"{root}: no kernel here; name them level_1_problem_2_sample_0_kernel.py or level1/2.py"
             )
         for path, key in kernels.items():
+            if not path.resolve().is_relative_to(root.resolve()):  # of a stranger's folder it may be a secret
+                raise PackError(f"{path}: is a link out of {root}; put the file itself there, or remove it")
             if key in found and not path.samefile(found[key]):
                 raise PackError(f"{key} is claimed by two files, {found[key]} and {path}; remove one")
             if not samples or key.sample in samples:

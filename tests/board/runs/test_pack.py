@@ -262,3 +262,29 @@ def test_unpacked_runs_stay_in_the_folder_of_the_runs(tmp_path, name):
     done = kbl("unpack", entry, "--runs", tmp_path / "runs", "--run-name", name)
     assert (2, [entry]) == (done.returncode, list(tmp_path.iterdir())), done.stderr
     assert f"error: run_name must be a plain name, without / and \\ and not .., got {name!r}" in done.stderr
+
+
+def test_a_link_out_of_a_strangers_folder_is_not_followed(tmp_path):
+    run = run_folder(tmp_path / "run", KernelKey(1, 19))
+    (tmp_path / "secret").write_text("the key")
+    link = run.path / "level_1_problem_20_sample_0.py"
+    link.symlink_to(tmp_path / "secret")
+
+    with pytest.raises(PackError, match=r"level_1_problem_20_sample_0\.py: is a link out of"):
+        find_kernels([run.path])
+    link.unlink()
+    link.symlink_to(run.kernel_path(KernelKey(1, 19)))
+    assert [KernelKey(1, 19), KernelKey(1, 20)] == list(find_kernels([run.path]))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"event": "reply", "prompt_tokens": "many", "cost_usd": "much"}', "[" * 100_000],
+    ids=["no numbers", "nested"],
+)
+def test_what_a_strangers_folder_says_of_its_model_ends_nothing(tmp_path, line):
+    run = run_folder(tmp_path / "run", KernelKey(1, 19))
+    (run.path / "generation.jsonl").write_text(line + "\n")
+    (run.path / "generation_config.yaml").write_text(f"temperature: {line}\nmodel_name: mine\n")
+
+    assert "mine" == generation_metadata([run.path])["generation"]["model"]
