@@ -515,6 +515,18 @@ def test_a_diff_draws_five_thousand_lines_and_more_where_somebody_asks(page: Any
     assert (12_001, 0) == (rows.count(), button.count())
 
 
+def test_a_kernel_of_very_many_lines_can_be_read(page: Any, site: str) -> None:
+    page.goto(f"{site}problems/1_1.html")
+    page.wait_for_selector("#shown pre.code")
+    drawn = page.evaluate("""() => import('../assets/listing.js').then(({ drawCode }) => {
+        const code = drawCode({ name: 'a', source: 'x\\n'.repeat(45_000) });
+        const seen = () => [code.querySelectorAll('.row').length, code.querySelector('button')?.textContent ?? ''];
+        return [0, 1, 2].map(() => { const now = seen(); code.querySelector('button')?.click(); return now; });
+    })""")
+
+    assert [[20_000, "25000 more lines"], [40_000, "5000 more lines"], [45_000, ""]] == drawn
+
+
 def test_hostile_names_stay_text_wherever_scripts_write_them(page: Any, site: str) -> None:
     for address, drawn in (
         ("boards/H200.html?q=script", "#standings thead button"),
