@@ -111,11 +111,10 @@ def compare_command(
         comparison = compare(read_measured(a), read_measured(b))
     except (StoreError, OSError) as error:
         raise failed(error) from error
-    facts = _summary(comparison)
     if output in (Format.JSON, Format.CSV):
-        lines = [_pair_line(pair) for pair in comparison.pairs]
+        facts, lines = _figures(comparison), [_pair_line(pair) for pair in comparison.pairs]
     else:
-        lines = [_pair_row(pair) for pair in comparison.pairs[: top or None]]
+        facts, lines = _summary(comparison), [_pair_row(pair) for pair in comparison.pairs[: top or None]]
         if len(lines) < len(comparison.pairs):
             facts["listed"] = f"{len(lines)} of {len(comparison.pairs)} kernels; --top 0 lists all"
     say(_shown(lines, output, facts), nl=output is not Format.CSV)
@@ -172,6 +171,20 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
         "B": _where(comparison.b),
         "correct in": ", ".join(f"{word} {count}" for word, count in comparison.outcomes.items()),
         "B faster than A, geomean": f"{times} over {counted(len(comparison.ratios), 'problem')}",
+    }
+
+
+def _figures(comparison: Comparison) -> dict[str, Any]:
+    """Give what the summary says as values."""
+    names = ("name", "hardware", "precision", "sizes")
+    interval = comparison.geomean_ci95
+    return {
+        "a": {name: getattr(comparison.a, name) for name in names},
+        "b": {name: getattr(comparison.b, name) for name in names},
+        "correct": {word.replace(" ", "_").lower(): count for word, count in comparison.outcomes.items()},
+        "geomean_ratio": comparison.geomean_ratio,
+        "geomean_ratio_ci95": list(interval) if interval else None,
+        "problems": len(comparison.ratios),
     }
 
 

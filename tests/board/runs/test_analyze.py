@@ -457,6 +457,19 @@ def test_a_difference_that_another_gpu_may_make_is_not_clear(written, tmp_path):
     assert [False, True] == [compare(one, other).pairs[0].clear for other in (near, far)]
 
 
+def test_a_comparison_as_json_holds_figures_and_no_sentences(tmp_path):
+    ours = result_file(tmp_path / "a.json")
+    said = json.loads(kbl("compare", ours, ours, "--format", "json").stdout)
+    side = {"name": "mine", "hardware": "H200", "precision": "fp32", "sizes": "full"}
+    assert (side, side) == (said["a"], said["b"])
+    timed = {line["key"].rsplit("_sample")[0] for line in said["lines"] if line["ratio"]}
+    assert (1.0, [1.0, 1.0], len(timed)) == tuple(
+        said[name] for name in ("geomean_ratio", "geomean_ratio_ci95", "problems")
+    )
+    assert len(said["lines"]) == sum(said["correct"].values())
+    assert ["both", "only_a", "only_b", "neither"] == list(said["correct"])
+
+
 def test_a_run_compared_with_itself_differs_nowhere(tmp_path):
     measured = read_measured(result_file(tmp_path / "a.json"))
     comparison = compare(measured, measured)
