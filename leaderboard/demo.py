@@ -20,8 +20,8 @@ from leaderboard.resources import CPU_DEMO
 TIMEOUT_S = 40
 """Seconds a kernel of the demo may take; the one that never returns takes them all."""
 
-RECORDED = ("audits", "history", "results", "reviews")
-"""The folders of a board's data."""
+RECORDED = ("audits", "history", "results", "reviews", "spending", "notices.json", "struck.json")
+"""A board's data: the folders and files that its site is made of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +73,11 @@ def prepare(folder: Path, recorded: Path = Path("data")) -> Path:
     where one stands stays there, however large.
     """
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    for kind in RECORDED:
-        if (recorded / kind).is_dir():
-            shutil.copytree(recorded / kind, folder / "data" / kind, dirs_exist_ok=True)
+    for name in RECORDED:
+        if (recorded / name).is_dir():
+            shutil.copytree(recorded / name, folder / "data" / name, dirs_exist_ok=True)
+        elif (recorded / name).is_file():
+            shutil.copy(recorded / name, folder / "data" / name)
     here = Path("submissions", CPU_DEMO.name)
     return here if here.is_file() else CPU_DEMO
 

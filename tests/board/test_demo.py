@@ -10,6 +10,10 @@ from typer.testing import CliRunner
 
 from leaderboard import demo
 from leaderboard.cli import app
+from leaderboard.files import ledger
+from leaderboard.files.ledger import Spending
+from leaderboard.files.notices import Notice, read_notices, write_notices
+from leaderboard.files.struck import Strike, read_strikes, write_strikes
 
 WRONG = "level_1_problem_23_sample_0"
 """One that needs no timing, so that a busy machine has a verdict on it too."""
@@ -47,6 +51,24 @@ def test_elsewhere_the_demo_takes_the_submission_that_the_package_brings(
     found = demo.prepare(tmp_path / "demo")
 
     assert found.read_bytes() == (repository / "submissions/cpu-demo.json").read_bytes()
+
+
+def test_what_maintainers_struck_and_said_holds_on_the_demos_board_too(tmp_path: Path) -> None:
+    strike = Strike(entry="mine", key=WRONG, kernel_sha256="0" * 64, day="2027-01-31", why="by a hole")
+    notice = Notice(date=strike.day, entry=strike.entry, what="Struck", why=strike.why)
+    spent = Spending(day=strike.day, run=1, entry=strike.entry, board="H100", usd=1.5)
+    write_strikes(tmp_path / "data", [strike])
+    write_notices(tmp_path / "data", [notice])
+    ledger.write_month(tmp_path / "data", spent.month, (spent,))
+
+    demo.prepare(tmp_path / "demo", tmp_path / "data")
+
+    there = tmp_path / "demo/data"
+    assert ((strike,), (notice,), (spent,)) == (
+        read_strikes(there),
+        read_notices(there),
+        ledger.read_all(there),
+    )
 
 
 def test_the_demo_leaves_what_is_called_data_where_it_is(tmp_path: Path) -> None:
