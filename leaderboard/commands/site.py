@@ -60,7 +60,7 @@ def build(
     from leaderboard.render import OccupiedError, SiteConfig, build_site, default_jobs, require_free
     from leaderboard.render.reading.sources import Places, read_site
 
-    whole = out if out.name else out.resolve()  # `.` has no name
+    whole = out.absolute()  # `.` has no name
     memory = whole.parent / f".{whole.name}-read"
     address = base_url if not base_url or base_url.endswith("/") else base_url + "/"
     config = SiteConfig(

@@ -182,7 +182,7 @@ def _from_run(run: RunFolder) -> Measured:
         why = f"{type(error).__name__}: {error}"  # the repr of a decoding error holds the whole file
         raise StoreError(f"{run.eval_results_path}: not a results file: {why}") from error
     return Measured(
-        name=run.path.absolute().name,
+        name=run.name,
         samples={sample.key: sample for sample in samples},
         hardware=conditions.hardware,
         sizes=conditions.sizes,

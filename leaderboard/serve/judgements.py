@@ -82,7 +82,8 @@ class Judgements:
     """Every judgement that the server knows of."""
 
     def __init__(self, *, max_queued: int, max_kept: int, memory: Memory | None = None) -> None:
-        self._max_queued = max_queued
+        self.max_queued = max_queued
+        """How many may wait."""
         self._max_kept = max_kept
         self._memory = memory
         self._known: dict[tuple[str, str], Judgement] = {}
@@ -240,13 +241,8 @@ class Judgements:
             )
         return known is not None
 
-    @property
-    def max_queued(self) -> int:
-        """How many may wait."""
-        return self._max_queued
-
     def _check_room(self, waiting: Sequence[Judgement], most: int | None) -> None:
-        if waiting and len(self._queue) + len(waiting) > self._max_queued:
+        if waiting and len(self._queue) + len(waiting) > self.max_queued:
             raise QueueFullError(f"{len(self._queue)} judgements wait already")
         if waiting and most is not None:
             own = sum(item.owner == waiting[0].owner for item in self._queue)

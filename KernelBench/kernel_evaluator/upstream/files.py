@@ -33,8 +33,8 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """The run's name."""
-        return self.path.name
+        """The run's name, for a path like `.` too."""
+        return self.path.absolute().name
 
     @property
     def eval_results_path(self) -> Path:
