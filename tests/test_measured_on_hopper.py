@@ -1,10 +1,12 @@
 """What the decision records say was measured on Hopper GPUs is what the files of that day say."""
 
 import json
+import re
 import statistics
 from datetime import datetime
 from pathlib import Path
 
+from kernel_evaluator.records.rows import Row
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 from kernel_evaluator.timing.measurement import Measurement
 
@@ -520,13 +522,37 @@ def test_copies_in_bf16_judged_a_second_time_on_another_host_agree():
     assert (len(again), apart(recorded(before), intervals(again))) == (139, [])
 
 
-def test_kernels_in_bf16_judged_twice_on_one_h200_agree_but_for_one():
-    copies, tritons = (
+def test_kernels_in_bf16_judged_twice_on_h200s_agree_but_for_three():
+    copies, tritons, compiled = (
         twice_there(f"results/H200-bf16/{entry}.json")
-        for entry in ("pytorch-eager-bf16", "founders-triton-bf16")
+        for entry in ("pytorch-eager-bf16", "founders-triton-bf16", "torch-compile-bf16")
     )
     assert copies == (147, 147, [])
     assert tritons == (102, 96, [("level_1_problem_12_sample_0", 1.73, 1.24)])
+    assert compiled == (
+        154,
+        126,
+        [("level_2_problem_88_sample_0", 1.69, 2.12), ("level_3_problem_50_sample_0", 2.18, 2.61)],
+    )
+
+
+def test_launching_a_call_took_longer_than_its_work_and_was_taken_for_shared_work():
+    lines = (RESULTS / "put-aside-H200-bf16.jsonl").read_text("utf-8").splitlines()
+    ten, sixteen, ten_again, autotuned = map(Row.from_json, map(json.loads, lines))
+    record = recorded_rows("results/H200-bf16/torch-compile-bf16.json")
+    last = record[str(ten.key)]
+    assert [row.failure.name for row in (ten, sixteen)] == ["RanWhileStopped"] * 2
+    assert [round(each) for each in ten.rounds["paused_ms"]] == [809, 62]
+    assert record[str(sixteen.key)].is_correct
+    for row, alone_ms, among_ms, speedup in (
+        (ten_again, 0.33, 0.09, 0.84),
+        (last, 0.43, 0.12, 0.63),
+        (autotuned, 0.32, 0.09, 0.8),
+    ):
+        assert row.failure.name == "WorkSharedBetweenCalls"
+        said = [float(each) for each in re.findall(r"([\d.]+) ms", row.failure.message)]
+        assert [round(each, 2) for each in (*said, row.speedup)] == [alone_ms, among_ms, speedup]
+    assert recorded_rows("results/H100-bf16/torch-compile-bf16.json")[str(ten.key)].is_correct
 
 
 def test_a_copy_in_bf16_was_put_aside_by_the_oracles_clock():
@@ -600,6 +626,10 @@ def test_torch_compile_in_bf16_is_right_on_most_problems():
     ranked = [row for row in found.values() if f"{row.key.level}_{row.key.problem_id}" not in unranked]
     assert (len(ranked), len(unranked)) == (205, 45)
     assert all(row.is_correct for row in ranked)
+    on_h200 = recorded_rows("results/H200-bf16/torch-compile-bf16.json")
+    assert [str(row.key) for row in ranked if not on_h200[str(row.key)].is_correct] == [
+        "level_1_problem_10_sample_0"
+    ]
 
 
 def test_kernels_like_those_of_models_cost_less_than_before():

@@ -65,14 +65,12 @@ def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Pat
 
 
 @pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
-def test_documents_say_how_far_it_is_and_what_was_put_aside(archive: Path, tmp_path: Path) -> None:
-    rows = [row for result in begun(archive, tmp_path).values() for row in result.rows]
-    assert f"is begun: {len(rows)} of its 248 kernels are judged" in (ROOT / "README.md").read_text("utf-8")
-    aside = [row for row in rows if row.status is Status.QUARANTINED]
-    assert {"RanWhileStopped"} == {row.failure.name for row in aside if row.failure}
-    named = " and ".join(sorted(f"{row.key.level}/{row.key.problem_id}" for row in aside))
-    waits = (ROOT / "docs/decisions/0099-what-waits-for-the-next-evaluator.md").read_text("utf-8")
-    assert f"in bf16 two of {len(rows)}: {named} (`benchmarks/begun/{archive.name}`)" in waits
+def test_the_readme_says_how_far_it_is(archive: Path, tmp_path: Path) -> None:
+    found = begun(archive, tmp_path)
+    (entry,) = {path.stem for path in found}
+    judged = sum(len(result.rows) for result in found.values())
+    said = f"`{entry}` is begun: {judged} of its 248 kernels are judged"
+    assert said in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_founders_kernels_are_right_and_many_are_faster_beyond_doubt() -> None:
