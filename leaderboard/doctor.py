@@ -78,7 +78,7 @@ class Need(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at; `mend` says how to get what is missing."""
 
     name: str
@@ -88,13 +88,13 @@ class Finding:
     mend: str = ""
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[Diagnosis]:
     """Look at everything, in the order in which it is needed."""
     for probe in PROBES:
         yield from probe()
 
 
-def abilities(findings: list[Finding]) -> Mapping[str, bool]:
+def abilities(findings: list[Diagnosis]) -> Mapping[str, bool]:
     """Say what the machine can do, from what was found."""
     lacking = {finding.need for finding in findings if not finding.ok}
     base = Need.ALL not in lacking
@@ -106,13 +106,13 @@ def abilities(findings: list[Finding]) -> Mapping[str, bool]:
     }
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[Diagnosis]:
     fine = sys.version_info >= (3, 11)
     found = f"{platform.python_version()} at {sys.executable}"
-    yield Finding(name="Python", found=found, ok=fine, need=Need.ALL, mend="apt-get install python3")
+    yield Diagnosis(name="Python", found=found, ok=fine, need=Need.ALL, mend="apt-get install python3")
 
 
-def _problems() -> Iterator[Finding]:
+def _problems() -> Iterator[Diagnosis]:
     from kernel_evaluator.problems.problem_set import SET_VERSION, ProblemSet
     from kernel_evaluator.records.keys import PROBLEM_COUNTS
 
@@ -122,7 +122,7 @@ def _problems() -> Iterator[Finding]:
         count, digest = len(list(problems)), problems.sha256()[:12]
     except FileNotFoundError:
         count, digest = 0, "none"
-    yield Finding(
+    yield Diagnosis(
         name="problem set",
         found=f"KernelBench {SET_VERSION}, {count} of {wanted} problems, digest {digest}",
         ok=count == wanted,
@@ -130,7 +130,7 @@ def _problems() -> Iterator[Finding]:
         mend=RESTORE,
     )
     lacking = [str(path) for path in (*_TABLES, SITE, SCHEMAS, CPU_DEMO) if not path.exists()]
-    yield Finding(
+    yield Diagnosis(
         name="own files",
         found=f"lacking {', '.join(lacking)}" if lacking else f"complete, in {PROBLEM_SET} and {SITE.parent}",
         ok=not lacking,
@@ -139,13 +139,13 @@ def _problems() -> Iterator[Finding]:
     )
 
 
-def _torch() -> Iterator[Finding]:
+def _torch() -> Iterator[Diagnosis]:
     facts = _torch_facts()
     version = facts.get("version")
     found = f"{version}, built for {facts['cuda'] or 'the CPU'}" if version else facts["error"]
-    yield Finding(name="torch", found=found, ok=bool(version), need=Need.CPU, mend=install("evaluate"))
+    yield Diagnosis(name="torch", found=found, ok=bool(version), need=Need.CPU, mend=install("evaluate"))
     devices = facts.get("devices", [])
-    yield Finding(
+    yield Diagnosis(
         name="CUDA device",
         found=", ".join(devices) or "none that torch can use",
         ok=bool(devices),
@@ -154,7 +154,7 @@ def _torch() -> Iterator[Finding]:
     )
     if devices:
         refused = facts.get("handles", facts.get("error", ""))
-        yield Finding(
+        yield Diagnosis(
             name="memory handles",
             found=refused or "shared as file descriptors",
             ok=not refused,
@@ -163,21 +163,21 @@ def _torch() -> Iterator[Finding]:
         )
 
 
-def _driver() -> Iterator[Finding]:
+def _driver() -> Iterator[Diagnosis]:
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     found = _first_line(query) if shutil.which("nvidia-smi") else ""
     mend = "install NVIDIA's driver, 580 or newer, on the host"
-    yield Finding(name="NVIDIA driver", found=found or "none", ok=bool(found), need=Need.GPU, mend=mend)
+    yield Diagnosis(name="NVIDIA driver", found=found or "none", ok=bool(found), need=Need.GPU, mend=mend)
 
 
-def _nvcc() -> Iterator[Finding]:
+def _nvcc() -> Iterator[Diagnosis]:
     home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
     path = shutil.which("nvcc") or shutil.which("nvcc", path=f"{home}/bin")
     mend = "install the CUDA toolkit of torch's CUDA version, and put nvcc on PATH or set CUDA_HOME"
-    yield Finding(name="nvcc", found=path or "none", ok=path is not None, need=Need.GPU, mend=mend)
+    yield Diagnosis(name="nvcc", found=path or "none", ok=path is not None, need=Need.GPU, mend=mend)
 
 
-def _languages() -> Iterator[Finding]:
+def _languages() -> Iterator[Diagnosis]:
     """Each part of the board's image but torch, with the version that is here."""
     needs = {"triton": Need.GPU, "ninja": Need.CPU}
     mends = {"triton": "it comes with CUDA builds of torch", "ninja": install("evaluate")}
@@ -189,29 +189,29 @@ def _languages() -> Iterator[Finding]:
             found += f" (the board: {pinned})"
         mend = mends.get(name, f"pip install '{part.pin}'")
         need = needs.get(name, Need.LANGUAGE)
-        yield Finding(name=part.name, found=found or "none", ok=bool(found), need=need, mend=mend)
+        yield Diagnosis(name=part.name, found=found or "none", ok=bool(found), need=need, mend=mend)
     for archive in ARCHIVES:
         folder = os.environ.get(archive.variable, "")
         there = bool(folder) and Path(folder).is_dir()
         found = f"{_origin(Path(folder))}, in {folder}" if there else "none"
         mend = f"unpack {archive.url}, and set {archive.variable} to its folder {archive.headers}"
-        yield Finding(name=archive.name, found=found, ok=there, need=Need.LANGUAGE, mend=mend)
+        yield Diagnosis(name=archive.name, found=found, ok=there, need=Need.LANGUAGE, mend=mend)
 
 
-def _compiler() -> Iterator[Finding]:
+def _compiler() -> Iterator[Diagnosis]:
     path = shutil.which("g++")
     found = _first_line([path, "--version"]) if path else "none"
     mend = "apt-get install g++"
-    yield Finding(name="C++ compiler", found=found, ok=path is not None, need=Need.CPU, mend=mend)
+    yield Diagnosis(name="C++ compiler", found=found, ok=path is not None, need=Need.CPU, mend=mend)
 
 
-def _browser() -> Iterator[Finding]:
+def _browser() -> Iterator[Diagnosis]:
     path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     mend = "apt-get install chromium"
-    yield Finding(name="browser", found=path or "none", ok=path is not None, need=Need.TESTS, mend=mend)
+    yield Diagnosis(name="browser", found=path or "none", ok=path is not None, need=Need.TESTS, mend=mend)
 
 
-def _walls() -> Iterator[Finding]:
+def _walls() -> Iterator[Diagnosis]:
     answer = _ask(_WALLS_PROBE)
     standing = answer if isinstance(answer, list) else []
     lacking = [wall for wall in WALLS if wall not in standing]
@@ -219,26 +219,26 @@ def _walls() -> Iterator[Finding]:
     if lacking:
         found += f"; lacking {', '.join(lacking)}"
     mend = "run as root, in a container with CAP_SYS_ADMIN; until then evaluate only kernels that you trust"
-    yield Finding(name="walls", found=found, ok=not lacking, need=Need.TRUST, mend=mend)
+    yield Diagnosis(name="walls", found=found, ok=not lacking, need=Need.TRUST, mend=mend)
     found = "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"
     mend = "run as root, so that kernels run as another user"
-    yield Finding(name="user", found=found, ok=os.geteuid() == 0, need=Need.TRUST, mend=mend)
+    yield Diagnosis(name="user", found=found, ok=os.geteuid() == 0, need=Need.TRUST, mend=mend)
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[Diagnosis]:
     for extra in EXTRAS:
         lacking = missing(extra)
         found = f"lacks {' and '.join(lacking)}" if lacking else "installed"
-        yield Finding(name=f"[{extra}]", found=found, ok=not lacking, need=Need.EXTRA, mend=install(extra))
+        yield Diagnosis(name=f"[{extra}]", found=found, ok=not lacking, need=Need.EXTRA, mend=install(extra))
 
 
-def _room() -> Iterator[Finding]:
+def _room() -> Iterator[Diagnosis]:
     memory = _free_memory()
     disk = shutil.disk_usage(Path()).free
     for name, free, wanted in (("free memory", memory, 4 * _GIB), ("free disk", disk, 8 * _GIB)):
         mend = f"free at least {wanted // _GIB} GiB"
         found = f"{free / _GIB:.1f} GiB"
-        yield Finding(name=name, found=found, ok=free >= wanted, need=Need.CPU, mend=mend)
+        yield Diagnosis(name=name, found=found, ok=free >= wanted, need=Need.CPU, mend=mend)
 
 
 def _free_memory() -> int:
@@ -248,7 +248,7 @@ def _free_memory() -> int:
     return int(told) * 1024 if told else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-PROBES: tuple[Callable[[], Iterator[Finding]], ...] = (
+PROBES: tuple[Callable[[], Iterator[Diagnosis]], ...] = (
     _python,
     _problems,
     _torch,

@@ -34,7 +34,7 @@ from leaderboard.generate.looking import Looking, asking_again
 from leaderboard.prompts import PromptOptions
 from leaderboard.prompts.shown import shown
 from leaderboard.serve.judgements import Judgement, Judgements
-from leaderboard.serve.workers import Device, Workers
+from leaderboard.serve.workers import WorkerDevice, Workers
 from leaderboard.stages.checked import checked, chosen_problems, reductions, sizes_on
 from leaderboard.stages.engines import chosen_device, visible_gpus
 from leaderboard.texts.say import say
@@ -219,8 +219,8 @@ def _queue(gpus: tuple[int, ...], build_dir: str | None) -> Judgements:
     if build_dir:
         os.environ[CACHE_VARIABLE] = str(Path(build_dir).resolve())  # what workers start from
     judgements = Judgements(max_queued=1_000_000, max_kept=1_000)
-    devices = [Device(name=f"gpu{index}", gpus=(index,)) for index in gpus]
-    Workers(judgements, devices or [Device(name="cpu", gpus=None)]).start()
+    devices = [WorkerDevice(name=f"gpu{index}", gpus=(index,)) for index in gpus]
+    Workers(judgements, devices or [WorkerDevice(name="cpu", gpus=None)]).start()
     return judgements
 
 

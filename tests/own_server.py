@@ -14,7 +14,7 @@ from kernel_evaluator.problems.problem_set import ProblemSet
 from leaderboard.serve.app import ServerSettings, make_app
 from leaderboard.serve.connections import server_config
 from leaderboard.serve.keys import keyring_of
-from leaderboard.serve.workers import Device
+from leaderboard.serve.workers import WorkerDevice
 
 WORKER = (sys.executable, str(Path(__file__).with_name("serve_worker.py")))
 
@@ -24,7 +24,7 @@ def serving(api_key="", keys=None, own_problems=False, **options):
     chosen = {
         "keyring": keyring_of(api_key, keys, own_problems=own_problems),
         "device": "cpu",
-        "devices": [Device(name="cpu", gpus=None)],
+        "devices": [WorkerDevice(name="cpu", gpus=None)],
         "command": WORKER,
         "problem_set": ProblemSet(),
     }

@@ -8,8 +8,10 @@ import pkgutil
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
+import kernel_evaluator
 import pytest
 
 import leaderboard
@@ -97,3 +99,17 @@ def test_nobody_outside_writes_what_the_stand_holds(repository: Path) -> None:
     for path in (repository / "KernelBench/kernel_evaluator").rglob("*.py"):
         lines = [line.strip() for line in path.read_text("utf-8").splitlines() if writing.search(line)]
         assert [] == [line for line in lines if re.search(r"\bstand\.", line.partition("=")[0])], path
+
+
+def test_a_class_shares_its_name_with_no_other() -> None:
+    """But for the options of the seed's scripts, and two of the evaluator, whose digest they are part of."""
+    apart = ("prompts/examples", "seed_scripts")
+    found = Counter(
+        node.name
+        for package in (leaderboard, kernel_evaluator)
+        for path in Path(package.__path__[0]).rglob("*.py")
+        if not any(part in path.as_posix() for part in apart)
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, times in found.items() if times > 1} == {"Board", "Built"}

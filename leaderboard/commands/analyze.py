@@ -17,7 +17,7 @@ from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
     from leaderboard.runs.analyze import Question
-    from leaderboard.runs.compare import Comparison, Pair
+    from leaderboard.runs.compare import EntryComparison, Pair
     from leaderboard.runs.reading import Measured
 
 
@@ -160,7 +160,7 @@ def _rounded(line: Mapping[str, Any]) -> dict[str, Any]:
     return {name: f"{value:.3f}" if isinstance(value, float) else value for name, value in line.items()}
 
 
-def _summary(comparison: Comparison) -> dict[str, Any]:
+def _summary(comparison: EntryComparison) -> dict[str, Any]:
     interval = comparison.geomean_ci95
     ratio = comparison.geomean_ratio
     times = f"{ratio:.3f}x" if ratio else "-"
@@ -174,7 +174,7 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _figures(comparison: Comparison) -> dict[str, Any]:
+def _figures(comparison: EntryComparison) -> dict[str, Any]:
     """Give what the summary says as values."""
     names = ("name", "hardware", "precision", "sizes")
     interval = comparison.geomean_ci95

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leaderboard.commands.ends import failed
-from leaderboard.commands.options import Device, Problems, problem_set_in, submission_of
+from leaderboard.commands.options import DeviceChoice, Problems, problem_set_in, submission_of
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from kernel_evaluator.records.rows import ResultFile
 
     from leaderboard.files.submission import Submission
-    from leaderboard.runs.audit import Finding
+    from leaderboard.runs.audit import JudgedAgain
     from leaderboard.stages.engines import Place
 
 _Result = Annotated[Path, typer.Argument(help="Result file under data/results/.")]
 _Entry = Annotated[Path | None, typer.Option("--submission", help="Its submission; by its entry's name.")]
-_Device = Annotated[Device, typer.Option(help="What to run on.")]
+_Device = Annotated[DeviceChoice, typer.Option(help="What to run on.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def audit_command(
     keys: Annotated[str, typer.Option(help="These kernels, separated by commas.")] = "",
     top: Annotated[int, typer.Option(help="Else all in quarantine and so many of the fastest.", min=0)] = 10,
     engine: Annotated[str, typer.Option(help="Where kernels run: local or ray.")] = "local",
-    device: _Device = Device.AUTO,
+    device: _Device = DeviceChoice.AUTO,
     out: Annotated[Path | None, typer.Option(help="Write what was found as JSON.")] = None,
 ) -> None:
     """Judge recorded kernels again, in fresh processes and with new seeds, and compare.
@@ -67,7 +67,7 @@ def audit_command(
         jobs = jobs_for(chosen, entry.kernels, known)
         if out is not None and out.is_dir():
             raise ValueError(f"--out must be a file, {out} is a folder")
-        findings: list[Finding] = []
+        findings: list[JudgedAgain] = []
         _write(out, findings)  # what cannot be written is better known before than after
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
         raise failed(error, 2) from error
@@ -89,7 +89,7 @@ def replay_command(
     *,
     submission: _Entry = None,
     problems: Problems = None,
-    device: _Device = Device.AUTO,
+    device: _Device = DeviceChoice.AUTO,
 ) -> None:
     """Show the log and the evidence behind a row, and run its counter-example once more.
 
@@ -176,7 +176,7 @@ def copies_command(
 
 
 def _judged_by(
-    result: ResultFile, submission: Path | None, device: Device, engine: str = "local"
+    result: ResultFile, submission: Path | None, device: DeviceChoice, engine: str = "local"
 ) -> tuple[Submission, Settings, Place]:
     """Give what the result's kernels are judged again by; raise where this is not such a place.
 
@@ -191,7 +191,7 @@ def _judged_by(
     if entry.entry != result.entry:
         raise ValueError(f"--submission must be {result.entry!r}, whose result this is, got {entry.entry!r}")
     auto = "cpu" if result.gpu == "CPU" else "auto"
-    chosen = chosen_device(auto if device is Device.AUTO else device.value, engine)
+    chosen = chosen_device(auto if device is DeviceChoice.AUTO else device.value, engine)
     place = open_place(engine, chosen, gpus=None)
     if place.gpu != result.gpu:
         raise ValueError(
@@ -213,7 +213,7 @@ def _require_rows(result: ResultFile, keys: Iterable[Any]) -> None:
         raise ValueError(f"the result has no row for {min(missing)}")
 
 
-def _write(out: Path | None, findings: Sequence[Finding]) -> None:
+def _write(out: Path | None, findings: Sequence[JudgedAgain]) -> None:
     """Write what an audit found so far, so that one that is stopped has told it."""
     import json
 

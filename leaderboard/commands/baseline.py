@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaderboard.commands.ends import failed
-from leaderboard.commands.options import Device, Gpus, Levels, Only, finite, parse_indices, selection_of
+from leaderboard.commands.options import DeviceChoice, Gpus, Levels, Only, finite, parse_indices, selection_of
 from leaderboard.stages.checked import LONGEST_S, sizes_on
 from leaderboard.texts.say import say
 
@@ -114,7 +114,7 @@ def from_result_command(
 @baseline_app.command("measure")
 def measure_command(
     *,
-    device: Annotated[Device, typer.Option(help="A CPU takes reduced sizes.")] = Device.CUDA,
+    device: Annotated[DeviceChoice, typer.Option(help="A CPU takes reduced sizes.")] = DeviceChoice.CUDA,
     gpus: Gpus = "",
     level: Levels = None,
     only: Only = "",

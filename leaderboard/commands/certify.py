@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leaderboard.commands.ends import failed
-from leaderboard.commands.options import Device, Levels, Only, finite, picked_problems
+from leaderboard.commands.options import DeviceChoice, Levels, Only, finite, picked_problems
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 def certify_command(
     *,
-    device: Annotated[Device, typer.Option(help="What to run on.")] = Device.AUTO,
+    device: Annotated[DeviceChoice, typer.Option(help="What to run on.")] = DeviceChoice.AUTO,
     out: Annotated[Path | None, typer.Option(help="The file; read first, and continued.")] = None,
     twins: Annotated[Path | None, typer.Option(help="What twins show; read first, and continued.")] = None,
     precision: Annotated[str, typer.Option(help="Of which boards: fp32 or bf16.")] = "fp32",

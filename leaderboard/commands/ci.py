@@ -16,11 +16,11 @@ import typer
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
-    from leaderboard.github.event import Runner
+    from leaderboard.github.event import WorkflowRunner
     from leaderboard.github.host import Host
     from leaderboard.github.settings import RepositorySettings
 
-    Verb = Callable[[Host, Runner, RepositorySettings], bool | None]
+    Verb = Callable[[Host, WorkflowRunner, RepositorySettings], bool | None]
 
 ci = typer.Typer(no_args_is_help=True, help="The verbs of the workflows; they run on the host's runners.")
 
@@ -95,7 +95,7 @@ def publish(result: Annotated[Path, typer.Option(help="The folder that the evalu
     """Check, record, commit and say what an evaluation gave (evaluate.yml)."""
     from leaderboard.github.publish import Publication, run_publish
 
-    def verb(host: Host, runner: Runner, settings: RepositorySettings) -> None:
+    def verb(host: Host, runner: WorkflowRunner, settings: RepositorySettings) -> None:
         run_publish(host, runner, settings, Publication.of(os.environ, result))
 
     _run(verb)

@@ -14,7 +14,7 @@ import typer
 
 from leaderboard.commands.ends import failed
 from leaderboard.commands.options import (
-    Device,
+    DeviceChoice,
     Gpus,
     Levels,
     Only,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from leaderboard.show.progress import Reporter
     from leaderboard.stages.engines import Place
-    from leaderboard.stages.evaluate import Evaluation, Outcome
+    from leaderboard.stages.evaluate import Evaluation, EvaluationOutcome
     from leaderboard.stages.plan import Selection
 
 
@@ -49,7 +49,7 @@ class SizeChoice(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class EvaluationRequest:
     """The command's choices, the same for every file."""
 
     settings: Settings
@@ -71,7 +71,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     paths: Annotated[list[Path], typer.Argument(help="Submission files.")],
     *,
     engine: Annotated[str, typer.Option(help="Where kernels run: local, modal or ray.")] = "local",
-    device: Annotated[Device, typer.Option(help="What they run on.")] = Device.AUTO,
+    device: Annotated[DeviceChoice, typer.Option(help="What they run on.")] = DeviceChoice.AUTO,
     sizes: Annotated[SizeChoice, typer.Option(help="Sizes of the problems.")] = SizeChoice.AUTO,
     profile: Annotated[ProfileChoice, typer.Option(help="Whose rules.")] = ProfileChoice.RANKED,
     timing_method: Annotated[
@@ -114,7 +114,7 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
         indices = parse_indices(gpus)
         chosen = chosen_device(device.value, engine, indices)
         reduced = sizes is SizeChoice.REDUCED or (sizes is SizeChoice.AUTO and chosen == "cpu")
-        request = Request(
+        request = EvaluationRequest(
             settings=Settings(
                 profile=profile.value,
                 sizes="reduced" if reduced else "full",
@@ -149,7 +149,7 @@ def _require_an_entry_a_file(paths: Sequence[Path]) -> None:
             )
 
 
-def _evaluate_one(path: Path, request: Request) -> bool:
+def _evaluate_one(path: Path, request: EvaluationRequest) -> bool:
     from leaderboard.files import submission
     from leaderboard.files.store import StoreError
     from leaderboard.stages.engines import EvaluationError, made_for_gpus
@@ -185,14 +185,14 @@ def _evaluate_one(path: Path, request: Request) -> bool:
     return _report(outcome, path, request)
 
 
-def _run(evaluation: Evaluation, request: Request) -> Outcome:
+def _run(evaluation: Evaluation, request: EvaluationRequest) -> EvaluationOutcome:
     from leaderboard.stages.evaluate import evaluate
 
     with request.reporter.over(len(evaluation.plan(evaluation.previous()).jobs)):
         return evaluate(evaluation, request.place.engine, request.reporter.show)
 
 
-def _report(outcome: Outcome, submission: Path, request: Request) -> bool:
+def _report(outcome: EvaluationOutcome, submission: Path, request: EvaluationRequest) -> bool:
     for message in outcome.plan.missing_problems:
         say(f"warning: {message}", err=True)
     counts = Counter(row.status for row in outcome.result.rows)
@@ -215,7 +215,7 @@ def _report(outcome: Outcome, submission: Path, request: Request) -> bool:
 
 
 def _tell_what_next(
-    outcome: Outcome, submission: Path, request: Request, own_problems: list[Path | str]
+    outcome: EvaluationOutcome, submission: Path, request: EvaluationRequest, own_problems: list[Path | str]
 ) -> None:
     """Name the commands that show why a kernel failed, and that judge once more what is in quarantine."""
     from kernel_evaluator.records.rows import Status
@@ -241,7 +241,7 @@ def _tell_what_next(
         say(f"    {again}")
 
 
-def _own_problems(request: Request) -> list[Path | str]:
+def _own_problems(request: EvaluationRequest) -> list[Path | str]:
     """The option that names the problems, where they are not the board's: whose rows no board takes."""
     from leaderboard.stages.evaluate import is_the_boards
 

@@ -21,7 +21,7 @@ TOLD_FROM_S = 10.0
 """Shorter pauses are not told of: servers with many askers send them all the time."""
 
 if TYPE_CHECKING:
-    from leaderboard.generate.request import Request
+    from leaderboard.generate.request import GenerationRequest
 
 
 def register(app: typer.Typer) -> None:
@@ -84,10 +84,10 @@ def generate_command(  # noqa: PLR0913  # one option a choice
     Exit status: 0 every sample gave a kernel, 1 some did not, 2 the command cannot start.
     """
     chosen = dict(locals())
-    from leaderboard.generate.request import Request, parse_subset
+    from leaderboard.generate.request import GenerationRequest, parse_subset
 
     chosen.update(level=level or [], parameter=parameter or [])
-    raise typer.Exit(run_request(lambda: Request(**{**chosen, "subset": parse_subset(subset)})))
+    raise typer.Exit(run_request(lambda: GenerationRequest(**{**chosen, "subset": parse_subset(subset)})))
 
 
 class Waits:
@@ -107,7 +107,7 @@ class Waits:
         self._write(one_line(f"waiting for {wait_s:.0f} s: {why}", 300))
 
 
-def run_request(build: Callable[[], Request]) -> int:
+def run_request(build: Callable[[], GenerationRequest]) -> int:
     """Draw what is missing of a run, with a bar on a terminal; say how it ended and give the exit status."""
     from tqdm import tqdm
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Numbers = TypeVar("Numbers", float, float | None, Sequence[float] | None)
 
 
-class Device(StrEnum):
+class DeviceChoice(StrEnum):
     """What kernels run on. `auto` takes a GPU where there is one."""
 
     AUTO = "auto"

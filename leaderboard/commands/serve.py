@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from leaderboard.commands.ends import failed
-from leaderboard.commands.options import Device, Gpus, Problems, finite, parse_indices, problem_set_in
+from leaderboard.commands.options import DeviceChoice, Gpus, Problems, finite, parse_indices, problem_set_in
 from leaderboard.serve import KEY, KEY_VARIABLE
 from leaderboard.stages.checked import LONGEST_S, sizes_on
 from leaderboard.texts.say import say
@@ -30,8 +30,8 @@ def serve_command(  # noqa: PLR0913  # one option a choice
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8900,
     device: Annotated[
-        Device, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")
-    ] = Device.AUTO,
+        DeviceChoice, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")
+    ] = DeviceChoice.AUTO,
     gpus: Gpus = "",
     problems: Problems = None,
     max_queued: Annotated[

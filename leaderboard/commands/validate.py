@@ -20,7 +20,7 @@ from leaderboard.texts.say import say
 SHOWN_UNSCORED = 10
 
 
-class Format(StrEnum):
+class ReportFormat(StrEnum):
     """How reports are printed."""
 
     TEXT = "text"
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def validate_command(
     paths: Annotated[list[Path], typer.Argument(help="Submission files, or folders of them.")],
     *,
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
+    output: Annotated[ReportFormat, typer.Option("--format", help="How to print.")] = ReportFormat.TEXT,
     every: Annotated[bool, typer.Option("--all", help="List all mistakes, not 20 a file.")] = False,
 ) -> None:
     """Check submissions without running them; list mistakes with their places and their mends.
@@ -49,9 +49,9 @@ def validate_command(
     reports = []
     for report in validate(paths, sys.maxsize if every else MAX_SHOWN):
         reports.append(report)
-        for line in [] if output is Format.JSON else _lines(report, output):
+        for line in [] if output is ReportFormat.JSON else _lines(report, output):
             say(line)
-    say(_as_json(reports) if output is Format.JSON else _summary(reports))
+    say(_as_json(reports) if output is ReportFormat.JSON else _summary(reports))
     raise typer.Exit(exit_code(reports))
 
 
@@ -62,7 +62,7 @@ def exit_code(reports: Sequence[Report]) -> int:
     return 0 if all(report.is_fine for report in reports) else 1
 
 
-def _lines(report: Report, output: Format) -> Iterator[str]:
+def _lines(report: Report, output: ReportFormat) -> Iterator[str]:
     path = _shown(report.path)
     for kind, listed, more in (
         ("error", report.mistakes, report.more),
@@ -72,17 +72,17 @@ def _lines(report: Report, output: Format) -> Iterator[str]:
             yield from _line(path, kind, mistake, output)
         if more:
             yield f"{path}: and {more} more {'mistakes' if kind == 'error' else 'warnings'}; --all lists them"
-    if report.is_fine and output is Format.TEXT:
+    if report.is_fine and output is ReportFormat.TEXT:
         yield f"{path}: fine, {counted(report.kernels, 'kernel')}"
     if report.unscored:
         note = unscored_words(report.unscored)
-        is_text = output is Format.TEXT
+        is_text = output is ReportFormat.TEXT
         yield f"    note: {note}" if is_text else annotation("warning", note, file=path, title="unscored")
 
 
-def _line(path: str, kind: str, mistake: Mistake, output: Format) -> Iterator[str]:
+def _line(path: str, kind: str, mistake: Mistake, output: ReportFormat) -> Iterator[str]:
     place = f"{path}:{mistake.line}:{mistake.column}"
-    if output is Format.GITHUB:
+    if output is ReportFormat.GITHUB:
         message = f"{mistake.message}; {mistake.mend}"
         yield annotation(kind, message, file=path, line=mistake.line, col=mistake.column, title=mistake.rule)
     else:

@@ -22,7 +22,7 @@ class CompletionError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class Completion:
     """One answer and what it took. Counts are 0, and `cost_usd` is None, where nobody tells."""
 
     text: str
@@ -37,7 +37,7 @@ class Reply:
     seconds: float = 0.0
 
 
-def read_completion(content: bytes) -> Reply:
+def read_completion(content: bytes) -> Completion:
     """Read an answer's body; raise CompletionError."""
     try:
         answer = json.loads(content, parse_float=_finite, parse_int=_whole, parse_constant=lambda _: None)
@@ -55,7 +55,7 @@ def read_completion(content: bytes) -> Reply:
     message = _object("choices[0].message", choice.get("message"))
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    return Reply(
+    return Completion(
         text=_text(message.get("content")) or _encodable(message.get("refusal")),
         reasoning=_reasoning(message),
         usage=usage,

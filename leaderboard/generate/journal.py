@@ -15,7 +15,7 @@ from typing import Any
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.workfile import utc_now
-from leaderboard.generate.completions import Reply, cost_of, count_of
+from leaderboard.generate.completions import Completion, cost_of, count_of
 
 NAME = "generation.jsonl"
 _LOCK = threading.Lock()
@@ -44,7 +44,7 @@ class Journal:
         """Append one event; it is on disk before this returns."""
         append_line(self.path, {"at": utc_now(), "event": event, "key": str(key), **facts})
 
-    def add_reply(self, key: KernelKey, reply: Reply, *, turn: int) -> None:
+    def add_reply(self, key: KernelKey, reply: Completion, *, turn: int) -> None:
         """Note an answer's tokens and cost, before anything is made of it."""
         self.add(
             "reply",

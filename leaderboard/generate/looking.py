@@ -13,7 +13,7 @@ from leaderboard.generate.extract import kernel_block, without_thoughts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class AnswerCode:
     """What is in an answer: its code where it is complete, and what to complain about where anything is."""
 
     code: str | None
@@ -28,20 +28,20 @@ class Looking:
     precision: str
     check_kernel: bool = True
 
-    def at(self, answer: str) -> Look:
+    def at(self, answer: str) -> AnswerCode:
         """Say what an answer holds."""
         said = without_thoughts(answer)
         if not said.strip():
             what = "ends before its thoughts do" if answer.strip() else "is empty"
-            return Look(code=None, complaint=f"the answer {what}")
+            return AnswerCode(code=None, complaint=f"the answer {what}")
         block = kernel_block(said)
         if block is None:
-            return Look(code=None, complaint="the answer has no fenced code block")
+            return AnswerCode(code=None, complaint="the answer has no fenced code block")
         if not block.closed:
-            return Look(code=None, complaint="the answer ends inside its code block")
+            return AnswerCode(code=None, complaint="the answer ends inside its code block")
         if not block.code:
-            return Look(code=None, complaint="the code block is empty")
-        return Look(code=block.code + "\n", complaint=self._complaint(block.code))
+            return AnswerCode(code=None, complaint="the code block is empty")
+        return AnswerCode(code=block.code + "\n", complaint=self._complaint(block.code))
 
     def _complaint(self, code: str) -> str:
         if not self.check_kernel:

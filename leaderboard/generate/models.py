@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kernel_evaluator.machine.extras import require
 
-from leaderboard.generate.completions import CompletionError, Reply, read_completion
+from leaderboard.generate.completions import Completion, CompletionError, read_completion
 
 if TYPE_CHECKING:
     import httpx
@@ -84,13 +84,13 @@ class TransientError(Exception):
 class Model(Protocol):
     """Anything that answers messages once. Raises TransientError or ModelError."""
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
+    def complete(self, messages: Sequence[Message]) -> Completion:
         """Ask once and give the answer."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Price:
+class TokenPrice:
     """US dollars a million tokens."""
 
     prompt: float
@@ -110,9 +110,9 @@ class OpenAIModel:
     api_key: str = field(default="", repr=False)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 600.0
-    price: Price | None = None
+    price: TokenPrice | None = None
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
+    def complete(self, messages: Sequence[Message]) -> Completion:
         """Ask once; the whole answer must arrive within `timeout_s`."""
         body = {"model": self.name, "messages": list(messages), **self.parameters}
         started = time.monotonic()
@@ -153,7 +153,7 @@ class OpenAIModel:
         except (httpx.RequestError, httpx.InvalidURL, UnicodeError) as error:
             raise TransientError(f"{type(error).__name__}: {error}") from error
 
-    def _reply(self, content: bytes, seconds: float) -> Reply:
+    def _reply(self, content: bytes, seconds: float) -> Completion:
         try:
             found = read_completion(content)
         except CompletionError as error:
@@ -171,9 +171,9 @@ class LiteLLMModel:
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 600.0
-    price: Price | None = None
+    price: TokenPrice | None = None
 
-    def complete(self, messages: Sequence[Message]) -> Reply:
+    def complete(self, messages: Sequence[Message]) -> Completion:
         """Ask once."""
         litellm, openai = import_litellm("a model without --server or --base-url")
         started = time.monotonic()
@@ -192,7 +192,7 @@ class LiteLLMModel:
             cost: float | None = self.price.cost_usd(usage.prompt_tokens, usage.completion_tokens)
         else:
             cost = cast(dict[str, Any], getattr(answer, "_hidden_params", {})).get("response_cost")
-        return Reply(
+        return Completion(
             text=answer.choices[0].message.content or "",
             reasoning=str(getattr(answer.choices[0].message, "reasoning_content", None) or ""),
             usage=usage.model_dump(mode="json") if hasattr(usage, "model_dump") else {},

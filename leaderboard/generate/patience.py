@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 
-from leaderboard.generate.completions import Reply
+from leaderboard.generate.completions import Completion
 from leaderboard.generate.models import Message, Model, ModelError, TransientError
 
 OnWait = Callable[[str, float], object]
@@ -42,7 +42,7 @@ def ask(
     patience: Patience,
     stopped: Event,
     on_retry: OnWait,
-) -> Reply:
+) -> Completion:
     """Ask until there is an answer; raise ModelError once patience ends or the run is stopped."""
     for attempt in range(1, patience.attempts + 1):
         if stopped.is_set():

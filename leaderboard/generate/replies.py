@@ -13,7 +13,7 @@ from typing import Any
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.submission import kernel_sha256
-from leaderboard.generate.completions import Reply
+from leaderboard.generate.completions import Completion
 from leaderboard.generate.journal import append_line, read_lines
 from leaderboard.generate.models import Message
 
@@ -56,7 +56,7 @@ class Replies:
     def keep(
         self,
         key: KernelKey,
-        reply: Reply,
+        reply: Completion,
         messages: Sequence[Message],
         *,
         turn: int,

@@ -26,13 +26,13 @@ from leaderboard.generate.models import (
     LiteLLMModel,
     Model,
     OpenAIModel,
-    Price,
+    TokenPrice,
     api_key,
     import_litellm,
     plain_name,
 )
 from leaderboard.generate.patience import Patience
-from leaderboard.generate.run import Generation, Judge, Options, Outcome, Problems
+from leaderboard.generate.run import Generation, GenerationOptions, GenerationOutcome, Judge, Problems
 from leaderboard.prompts import PROMPTS_TOML, PromptOptions
 from leaderboard.stages.checked import AnySet, checked_problem, reductions, sizes_on
 from leaderboard.stages.plan import parse_problem_list
@@ -52,7 +52,7 @@ _USER = re.compile(r"//[^/]*@")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class GenerationRequest:
     """The options of one run, as `kbl generate` and `scripts/generate_samples.py` take them."""
 
     run_name: str
@@ -112,7 +112,7 @@ class Request:
         )
         prompt.render("")  # a wrong backend, option or device is said before anything is asked
         parameters = self._parameters()
-        options = Options(
+        options = GenerationOptions(
             prompt=prompt,
             recorded={
                 "model_name": self.model,
@@ -228,7 +228,7 @@ def parse_subset(text: str) -> tuple[int | None, int | None]:
     return int(low), int(high or low)
 
 
-def parse_price(text: str) -> Price | None:
+def parse_price(text: str) -> TokenPrice | None:
     """Read `3,15`: dollars a million tokens, in and out."""
     if not text:
         return None
@@ -238,7 +238,7 @@ def parse_price(text: str) -> Price | None:
             raise ValueError("a price is finite, and at least 0")
     except ValueError as error:
         raise ValueError(f"a price must look like 3,15 (dollars a million tokens), got {text!r}") from error
-    return Price(prompt=prompt, completion=completion)
+    return TokenPrice(prompt=prompt, completion=completion)
 
 
 def open_judge(engine: str, device: str, precision: str) -> Judge:
@@ -257,7 +257,7 @@ def open_judge(engine: str, device: str, precision: str) -> Judge:
     return judge
 
 
-def describe(outcome: Outcome, path: Path) -> Iterable[str]:
+def describe(outcome: GenerationOutcome, path: Path) -> Iterable[str]:
     """Say in lines of text how a run ended."""
     totals = outcome.totals
     yield f"{counted(outcome.finished, 'kernel')} in {path}, {outcome.drawn} of them new"

@@ -54,7 +54,7 @@ class ConfigError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class GenerationOptions:
     """How samples are drawn. `recorded` is what of the model goes into `generation_config.yaml`."""
 
     prompt: PromptOptions = field(default_factory=PromptOptions)
@@ -88,7 +88,7 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class GenerationOutcome:
     """How a run ended: kernels there now, samples without one and the reason, and what it all took."""
 
     finished: int
@@ -107,7 +107,7 @@ class Generation:
         problems: Problems,
         model: Model,
         *,
-        options: Options,
+        options: GenerationOptions,
         judge: Judge | None = None,
     ) -> None:
         if options.turns > 1 and judge is None:
@@ -137,7 +137,7 @@ class Generation:
             regenerations=options.regenerations,
         )
 
-    def draw(self, on_sample: OnSample, on_wait: OnWait | None = None) -> Outcome:
+    def draw(self, on_sample: OnSample, on_wait: OnWait | None = None) -> GenerationOutcome:
         """Draw what is missing, calling `on_sample` after each answer that is kept, `on_wait` before pauses.
 
         Raises ConfigError where the folder holds samples of other options, ModelError where the server
@@ -153,7 +153,7 @@ class Generation:
                 self._draw_turn([key for key in wanted if key not in self._failed], turn, on_sample)
             self._finish_turns(wanted)
             there = set(self._run.kernel_keys())
-            return Outcome(
+            return GenerationOutcome(
                 finished=sum(key in there for key in self.every()),
                 drawn=sum(key in there for key in wanted),
                 given_up=self._given_up(),

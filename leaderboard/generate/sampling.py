@@ -11,7 +11,7 @@ from threading import Event
 
 from kernel_evaluator.records.keys import KernelKey
 
-from leaderboard.generate.completions import Reply
+from leaderboard.generate.completions import Completion
 from leaderboard.generate.journal import Journal
 from leaderboard.generate.looking import Looking, asking_again
 from leaderboard.generate.models import Message, Model
@@ -84,7 +84,7 @@ class Sampler:
         return kept
 
 
-def _follow_up(reply: Reply, complaint: str) -> list[Message]:
+def _follow_up(reply: Completion, complaint: str) -> list[Message]:
     """Two messages that ask again. An empty answer is left out: servers refuse empty messages."""
     said = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
     return [*said, {"role": "user", "content": asking_again(complaint)}]

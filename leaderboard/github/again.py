@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
-from leaderboard.github.event import Runner
+from leaderboard.github.event import WorkflowRunner
 from leaderboard.github.host import Host, blob_sha
 from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.say import log
@@ -19,7 +19,7 @@ from leaderboard.stages.upkeep import Due
 
 def queue_merged(
     host: Host,
-    runner: Runner,
+    runner: WorkflowRunner,
     settings: RepositorySettings,
     board: BoardSettings,
     *,
@@ -40,7 +40,7 @@ def queue_merged(
         if file is None or file.sha != blob_sha(Path(path).read_bytes()):
             log(f"left out: {submission.entry} was changed or withdrawn since this run was asked for")
             continue
-        item = queue.Item(
+        item = queue.QueueItem(
             pull=0,
             head_sha=commit,
             board=board.name,

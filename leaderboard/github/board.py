@@ -12,8 +12,8 @@ from leaderboard.files.banned import Ban
 from leaderboard.files.ledger import read_all
 from leaderboard.github.again import queue_merged
 from leaderboard.github.changes import WRITERS
-from leaderboard.github.event import Runner
-from leaderboard.github.gitrepo import Remote, commit_to_remote
+from leaderboard.github.event import WorkflowRunner
+from leaderboard.github.gitrepo import RemoteBranch, commit_to_remote
 from leaderboard.github.host import Host
 from leaderboard.github.results import DATA, SUBMISSIONS, bring_results
 from leaderboard.github.say import log
@@ -47,7 +47,7 @@ class Asked:
         return int(self.account)
 
 
-def run_board(host: Host, runner: Runner, settings: RepositorySettings, asked: Asked) -> bool:
+def run_board(host: Host, runner: WorkflowRunner, settings: RepositorySettings, asked: Asked) -> bool:
     """Do what was asked; give whether it could be done. Raises HostError, GitError, StoreError."""
     if runner.event_name != "schedule" and host.role(runner.actor) not in WRITERS:
         log("the verbs of the board are for people with write access")
@@ -67,7 +67,7 @@ def run_board(host: Host, runner: Runner, settings: RepositorySettings, asked: A
 
 
 def _look_everywhere(
-    host: Host, runner: Runner, settings: RepositorySettings, asked: Asked, now: datetime
+    host: Host, runner: WorkflowRunner, settings: RepositorySettings, asked: Asked, now: datetime
 ) -> None:
     """Do for every board what can be done; a board without ranks is no fault."""
     for board in settings.boards:
@@ -77,7 +77,9 @@ def _look_everywhere(
             log(str(error))
 
 
-def _judge(host: Host, runner: Runner, settings: RepositorySettings, asked: Asked, now: datetime) -> None:
+def _judge(
+    host: Host, runner: WorkflowRunner, settings: RepositorySettings, asked: Asked, now: datetime
+) -> None:
     bring_results(settings, runner)
     board = settings.board(asked.board) if asked.board else settings.boards[0]
     if board.closed_because:
@@ -122,7 +124,7 @@ def _left_of_month(settings: RepositorySettings, now: datetime) -> float:
     return settings.money.usd_per_month - sum(item.usd for item in read_all(DATA) if item.month == month)
 
 
-def _change(runner: Runner, settings: RepositorySettings, asked: Asked, now: datetime) -> None:
+def _change(runner: WorkflowRunner, settings: RepositorySettings, asked: Asked, now: datetime) -> None:
     """Change files of the base branch; what is struck lies beside the results."""
     today = now.date()
 
@@ -145,7 +147,9 @@ def _change(runner: Runner, settings: RepositorySettings, asked: Asked, now: dat
     if asked.verb not in verbs:
         raise UpkeepError(f"there is no verb {asked.verb!r}")
     commit_to_remote(
-        Remote(url=runner.clone_url, ref=settings.base_ref, start_ref=settings.base_ref, token=runner.token),
+        RemoteBranch(
+            url=runner.clone_url, ref=settings.base_ref, start_ref=settings.base_ref, token=runner.token
+        ),
         verbs[asked.verb],
     )
     log(f"{asked.verb}: done")

@@ -31,7 +31,7 @@ Kind = Literal["code", "entry", "withdrawal"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class TreeItem:
     """A file or folder as git names it: mode, content's name, and size in bytes."""
 
     mode: str
@@ -39,7 +39,7 @@ class Item:
     size: int = 0
 
 
-Listing = Mapping[str, Item]
+Listing = Mapping[str, TreeItem]
 """What stands in one folder, by name."""
 
 

@@ -13,19 +13,19 @@ from leaderboard.files.notices import read_notices
 from leaderboard.files.reviews import read_reviews
 from leaderboard.files.store import StoreError
 from leaderboard.files.struck import read_strikes
-from leaderboard.github.event import Runner, at, checked_head, commit_sha, pull_number
+from leaderboard.github.event import WorkflowRunner, at, checked_head, commit_sha, pull_number
 from leaderboard.github.host import Host
 from leaderboard.github.inspect import Inspection, inspect_pull
 from leaderboard.github.results import DATA
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import RepositorySettings
-from leaderboard.show.comment import Report, stage_of
+from leaderboard.show.comment import PullReport, stage_of
 from leaderboard.texts.inert import annotation, code_span
 
 _BEYOND_CHECKING = ("queued", "running", "done", "failed")
 
 
-def run_check(host: Host, runner: Runner) -> bool:
+def run_check(host: Host, runner: WorkflowRunner) -> bool:
     """Print what stands against the pull request, as annotations; give whether nothing does."""
     if runner.event_name != "pull_request":
         log(f"nothing to compare for the event {runner.event_name}")
@@ -42,7 +42,7 @@ def run_check(host: Host, runner: Runner) -> bool:
     return not (inspection.problems or broken)
 
 
-def run_report(host: Host, runner: Runner, settings: RepositorySettings) -> None:
+def run_report(host: Host, runner: WorkflowRunner, settings: RepositorySettings) -> None:
     """Say in the comment how the check of a head stands, unless an evaluation of that head has begun."""
     checked = checked_head(runner)
     pull = host.pull_of_head(checked.branch, checked.head_sha, settings.base_ref)
@@ -60,7 +60,7 @@ def run_report(host: Host, runner: Runner, settings: RepositorySettings) -> None
         log("no entry is sent: nothing to say")
         return
     earlier = of_head if shown == "done" else ""
-    validating = Report(state="validating", head_sha=checked.head_sha)
+    validating = PullReport(state="validating", head_sha=checked.head_sha)
     report = _report(inspection, settings, earlier) if checked.finished else validating
     Voice(host=host, runner=runner).report(pull.number, report)
 
@@ -87,15 +87,15 @@ def _in_words(inspection: Inspection) -> str:
     return kinds[inspection.change.kind]
 
 
-def _report(inspection: Inspection, settings: RepositorySettings, earlier: str) -> Report:
+def _report(inspection: Inspection, settings: RepositorySettings, earlier: str) -> PullReport:
     if inspection.problems:
         remark = "Mend what follows and push again; `kbl validate` lists the same on your machine."
-        return Report(
+        return PullReport(
             state="invalid", head_sha=inspection.head_sha, problems=inspection.problems, remark=remark
         )
     submission = inspection.submission
     if submission is None:
-        return Report(
+        return PullReport(
             state="nothing",
             head_sha=inspection.head_sha,
             remark="This withdraws entries; a maintainer decides.",
@@ -104,7 +104,7 @@ def _report(inspection: Inspection, settings: RepositorySettings, earlier: str) 
     remark = f"A maintainer starts the evaluation with the label {labels}."
     if earlier:
         remark += f" The evaluation of {code_span(earlier[:12])} does not count for this commit."
-    return Report(
+    return PullReport(
         state="waiting",
         head_sha=inspection.head_sha,
         entry=submission.entry,

@@ -16,7 +16,7 @@ from leaderboard.github.say import log
 from leaderboard.github.settings import RepositorySettings
 from leaderboard.show.progress import describe
 from leaderboard.stages.engines import EvaluationError, open_place
-from leaderboard.stages.evaluate import Evaluation, Outcome, evaluate, load_problems
+from leaderboard.stages.evaluate import Evaluation, EvaluationOutcome, evaluate, load_problems
 
 BILL = "bill.json"
 """Where an evaluation leaves what its meter counted; written anew at every look."""
@@ -73,7 +73,7 @@ def _show(row: Row) -> None:
     log(describe(row))
 
 
-def _is_complete(outcome: Outcome) -> bool:
+def _is_complete(outcome: EvaluationOutcome) -> bool:
     waiting = outcome.waiting
     log(f"{outcome.judged} judged now, {outcome.plan.good} still good, {len(waiting)} without a verdict")
     for message in outcome.plan.missing_problems:

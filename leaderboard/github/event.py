@@ -19,7 +19,7 @@ class EventError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runner:
+class WorkflowRunner:
     """The runner's own facts: where the API is, which repository, which run, and the API's token."""
 
     api_url: str
@@ -69,7 +69,7 @@ class CheckedHead:
     finished: bool
 
 
-def read_runner() -> Runner:
+def read_runner() -> WorkflowRunner:
     """Read the variables that every runner sets; raise EventError where one is missing or malformed."""
     environment = os.environ
     try:
@@ -85,7 +85,7 @@ def read_runner() -> Runner:
         raise EventError(
             f"GITHUB_REPOSITORY must be owner/name with a payload that is an object, got {repository!r}"
         )
-    return Runner(
+    return WorkflowRunner(
         api_url=urls[0],
         server_url=urls[1],
         repository=repository,
@@ -108,7 +108,7 @@ def run_attempt(environment: Mapping[str, str] = os.environ, name: str = "GITHUB
     return int(text)
 
 
-def start_request(runner: Runner) -> StartRequest:
+def start_request(runner: WorkflowRunner) -> StartRequest:
     """Read who asks for an evaluation of what. The commit comes from the payload, never from a later look."""
     payload, board = runner.payload, ""
     if runner.event_name == "pull_request_target":
@@ -130,7 +130,7 @@ def start_request(runner: Runner) -> StartRequest:
     )
 
 
-def checked_head(runner: Runner) -> CheckedHead:
+def checked_head(runner: WorkflowRunner) -> CheckedHead:
     """Read which head the check ran for, from a `workflow_run` payload."""
     run = at(runner.payload, "workflow_run")
     repository = run.get("head_repository") or {}
@@ -168,7 +168,7 @@ def at(payload: Mapping[str, Any], *path: str) -> Any:
     return value
 
 
-def write_outputs(runner: Runner, values: Mapping[str, str | int]) -> None:
+def write_outputs(runner: WorkflowRunner, values: Mapping[str, str | int]) -> None:
     """Hand values to later jobs; only values of one safe line are accepted."""
     if runner.output is None:
         return
@@ -179,7 +179,7 @@ def write_outputs(runner: Runner, values: Mapping[str, str | int]) -> None:
             stream.write(f"{name}={value}\n")
 
 
-def write_summary(runner: Runner, markdown: str) -> None:
+def write_summary(runner: WorkflowRunner, markdown: str) -> None:
     """Add Markdown to the run's summary page."""
     if runner.summary is not None:
         with runner.summary.open("a", encoding="utf-8") as stream:

@@ -15,7 +15,7 @@ from leaderboard.files.store import StoreError, read_result
 from leaderboard.files.submission import InvalidSubmissionError, Submission
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER, WRITERS
-from leaderboard.github.event import Runner, StartRequest, start_request
+from leaderboard.github.event import StartRequest, WorkflowRunner, start_request
 from leaderboard.github.gitrepo import GitError
 from leaderboard.github.host import Host, HostError, Pull, is_command
 from leaderboard.github.inspect import Inspection, inspect_pull
@@ -23,7 +23,7 @@ from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.results import DATA, SUBMISSIONS, bring_results
 from leaderboard.github.say import Voice, log, queued_report
 from leaderboard.github.settings import BoardSettings, RepositorySettings, SettingsError
-from leaderboard.show.comment import Report
+from leaderboard.show.comment import PullReport
 from leaderboard.stages.boards import read_submissions
 from leaderboard.stages.money import TELLING_RESULTS, Seconds, estimate, evenly, seconds_by_kind
 from leaderboard.texts.inert import code_span
@@ -33,7 +33,9 @@ class NotStartedError(Exception):
     """The evaluation may not start. The message is our own Markdown, untrusted parts in code spans."""
 
 
-def run_gate(host: Host, runner: Runner, settings: RepositorySettings, now: datetime | None = None) -> bool:
+def run_gate(
+    host: Host, runner: WorkflowRunner, settings: RepositorySettings, now: datetime | None = None
+) -> bool:
     """Queue what was asked for and say its place, or say why not; give whether it is queued.
 
     Raises HostError, GitError or StoreError once the pull request was told, where it could be.
@@ -50,7 +52,7 @@ def run_gate(host: Host, runner: Runner, settings: RepositorySettings, now: date
         raise
 
 
-def run_unlabel(host: Host, runner: Runner) -> None:
+def run_unlabel(host: Host, runner: WorkflowRunner) -> None:
     """Take the one-shot label off, whatever came of it."""
     request = start_request(runner)
     if request.label is not None and is_command(request.label):  # of no board too: such a label did nothing
@@ -160,8 +162,8 @@ def _check_precision(inspection: Inspection, board: BoardSettings, settings: Rep
     )
 
 
-def _invalid(inspection: Inspection, runner: Runner) -> Report:
-    return Report(
+def _invalid(inspection: Inspection, runner: WorkflowRunner) -> PullReport:
+    return PullReport(
         state="invalid",
         head_sha=inspection.head_sha,
         problems=inspection.problems,
@@ -169,7 +171,7 @@ def _invalid(inspection: Inspection, runner: Runner) -> Report:
     )
 
 
-def _queue(voice: Voice, item: queue.Item, settings: RepositorySettings, board: BoardSettings) -> None:
+def _queue(voice: Voice, item: queue.QueueItem, settings: RepositorySettings, board: BoardSettings) -> None:
     def add(waiting: queue.Queue) -> queue.Queue:
         if queue.running(waiting, item):
             raise NotStartedError("This very commit is being evaluated: nothing more was started.")
@@ -201,15 +203,15 @@ def _item(
     request: StartRequest,
     settings: RepositorySettings,
     board: BoardSettings,
-    runner: Runner,
+    runner: WorkflowRunner,
     now: datetime,
-) -> queue.Item:
+) -> queue.QueueItem:
     submission = inspection.submission
     if submission is None:
         raise ValueError("an inspection that is ready carries a submission")
     bring_results(settings, runner)
     expected = estimate(submission.kernels.values(), _seconds(), engine=board.engine, gpu=board.gpu)
-    return queue.Item(
+    return queue.QueueItem(
         pull=inspection.pull.number,
         head_sha=inspection.head_sha,
         board=board.name,

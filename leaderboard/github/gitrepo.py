@@ -57,7 +57,7 @@ class PassingError(GitError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remote:
+class RemoteBranch:
     """A branch on the host: where git reaches it, the branch that a new one starts from, and the token.
 
     Without a branch to start from, a new one starts empty.
@@ -70,7 +70,7 @@ class Remote:
 
 
 def commit_to_remote(
-    remote: Remote, change: Callable[[Path], str], *, sleep: Callable[[float], None] = time.sleep
+    remote: RemoteBranch, change: Callable[[Path], str], *, sleep: Callable[[float], None] = time.sleep
 ) -> bool:
     """Let `change` work in a fresh clone and push what it changed; give whether anything was.
 
@@ -85,7 +85,7 @@ def commit_to_remote(
     return _patiently(attempt, sleep)
 
 
-def fetch_folders(remote: Remote, folders: Sequence[str], into: Path) -> list[str]:
+def fetch_folders(remote: RemoteBranch, folders: Sequence[str], into: Path) -> list[str]:
     """Bring folders of the remote branch into a work tree, and name those that it has."""
     return _patiently(lambda: _fetch_once(remote, folders, into), time.sleep)
 
@@ -98,7 +98,7 @@ def _patiently(attempt: Callable[[], Done], sleep: Callable[[float], None]) -> D
     return attempt()
 
 
-def _fetch_once(remote: Remote, folders: Sequence[str], into: Path) -> list[str]:
+def _fetch_once(remote: RemoteBranch, folders: Sequence[str], into: Path) -> list[str]:
     if not _branch_exists(remote):
         return []
     _git(remote, "-C", str(into), "fetch", "--depth=1", remote.url, f"refs/heads/{remote.ref}")
@@ -109,7 +109,7 @@ def _fetch_once(remote: Remote, folders: Sequence[str], into: Path) -> list[str]
     return found
 
 
-def _commit_once(remote: Remote, change: Callable[[Path], str], clone: Path) -> bool:
+def _commit_once(remote: RemoteBranch, change: Callable[[Path], str], clone: Path) -> bool:
     start = remote.ref if _branch_exists(remote) else remote.start_ref
     if start:
         _git(remote, "clone", "--quiet", "--depth=1", "--branch", start, "--", remote.url, str(clone))
@@ -126,11 +126,11 @@ def _commit_once(remote: Remote, change: Callable[[Path], str], clone: Path) -> 
     return True
 
 
-def _branch_exists(remote: Remote) -> bool:
+def _branch_exists(remote: RemoteBranch) -> bool:
     return bool(_git(remote, "ls-remote", "--heads", remote.url, f"refs/heads/{remote.ref}"))
 
 
-def _git(remote: Remote, *arguments: str) -> str:
+def _git(remote: RemoteBranch, *arguments: str) -> str:
     verb = arguments[2] if arguments[0] == "-C" else arguments[0]
     try:
         done = subprocess.run(
@@ -150,7 +150,7 @@ def _git(remote: Remote, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _environment(remote: Remote) -> dict[str, str]:
+def _environment(remote: RemoteBranch) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     if remote.token:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from leaderboard.github.changes import ENTRIES, FOLDER_MODE, Item, Listing, Trees
-from leaderboard.github.settings import Patience
+from leaderboard.github.changes import ENTRIES, FOLDER_MODE, Listing, TreeItem, Trees
+from leaderboard.github.settings import HostPatience
 from leaderboard.show.comment import LABELS, MARKER
 from leaderboard.texts.inert import one_line
 
@@ -114,7 +114,7 @@ def _telling(
     return wrapped
 
 
-def connect(api_url: str, repository: str, token: str, *, patience: Patience) -> Host:
+def connect(api_url: str, repository: str, token: str, *, patience: HostPatience) -> Host:
     """Give the repository's host. Makes no call yet."""
     import github
 
@@ -303,7 +303,7 @@ class Host:
         tree = self._repository.get_git_tree(name)
         if tree.raw_data.get("truncated"):
             raise CutListError(f"the host lists only a part of the tree {name[:12]}")
-        return {item.path: Item(mode=item.mode, sha=item.sha, size=item.size or 0) for item in tree.tree}
+        return {item.path: TreeItem(mode=item.mode, sha=item.sha, size=item.size or 0) for item in tree.tree}
 
     def _sticky(self, issue: Issue) -> list[IssueComment]:
         """Our comments: by the marker and by the author, since anybody may copy the marker."""

@@ -10,9 +10,9 @@ from kernel_evaluator.records.version import evaluator_sha256
 
 from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import Submission
-from leaderboard.github.event import Runner
+from leaderboard.github.event import WorkflowRunner
 from leaderboard.github.inspect import Inspection, links_to_kernels
-from leaderboard.show.comment import Bill, Outcome, Report
+from leaderboard.show.comment import Bill, PullReport, ScoredRun
 from leaderboard.stages.aggregate import aggregate, unranked_in
 from leaderboard.stages.boards import read_certificates
 from leaderboard.stages.confirm import needs_second, seconds_again
@@ -23,7 +23,7 @@ from leaderboard.texts.lists import counted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class PublishedResult:
     """What recording gave: the result, the one before it, and what of others is on the board now.
 
     `counted` is the submission without what was struck. `has_unread`: files of the board cannot be read.
@@ -51,12 +51,12 @@ class Published:
 def result_report(
     inspection: Inspection,
     submission: Submission,
-    published: Published,
+    published: PublishedResult,
     *,
     board: str,
     spending: Spending | None,
-    runner: Runner,
-) -> Report:
+    runner: WorkflowRunner,
+) -> PullReport:
     """Say what an evaluation found, where it would stand, and what is left to judge."""
     result = published.recorded.result
     waiting = _waiting(submission, result)
@@ -66,7 +66,7 @@ def result_report(
     if standing is not None and published.has_unread:
         why = "the board has files that cannot be read, so the place is not known; the run's log names them"
         standing = replace(standing, rank=None, unranked_because=why)
-    outcome = Outcome(
+    outcome = ScoredRun(
         standing=standing,
         entrants=entrants,
         board=board,
@@ -78,7 +78,7 @@ def result_report(
         f"{counted(waiting, 'kernel')} still to judge by this evaluator, or to judge a second time: the "
         "label starts the rest, what is judged stays."
     )
-    return Report(
+    return PullReport(
         state="failed" if waiting else "done",
         head_sha=inspection.head_sha,
         entry=submission.entry,
@@ -125,10 +125,10 @@ def _bill(rows: tuple[Row, ...], spending: Spending | None) -> Bill:
     )
 
 
-def failed_report(inspection: Inspection, remark: str, runner: Runner) -> Report:
+def failed_report(inspection: Inspection, remark: str, runner: WorkflowRunner) -> PullReport:
     """Say why nothing was published. `remark` is our own Markdown."""
     submission = inspection.submission
-    return Report(
+    return PullReport(
         state="failed",
         head_sha=inspection.head_sha,
         entry=submission.entry if submission else "",

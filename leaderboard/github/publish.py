@@ -25,16 +25,16 @@ from leaderboard.files.submission import InvalidSubmissionError, Submission
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
 from leaderboard.github.evaluation import BILL
-from leaderboard.github.event import EventError, Runner, commit_sha, pull_number, run_attempt
-from leaderboard.github.gitrepo import GitError, Remote, commit_to_remote
+from leaderboard.github.event import EventError, WorkflowRunner, commit_sha, pull_number, run_attempt
+from leaderboard.github.gitrepo import GitError, RemoteBranch, commit_to_remote
 from leaderboard.github.host import Host, HostError
 from leaderboard.github.inspect import Inspection, inspect_merged, inspect_pull
-from leaderboard.github.outcome import Published, failed_report, result_report
+from leaderboard.github.outcome import PublishedResult, failed_report, result_report
 from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.results import DATA, SUBMISSIONS, results_branch
 from leaderboard.github.say import Voice, log
 from leaderboard.github.settings import BoardSettings, RepositorySettings
-from leaderboard.show.comment import Report
+from leaderboard.show.comment import PullReport
 from leaderboard.stages.agreement import difference
 from leaderboard.stages.boards import read_submissions
 from leaderboard.stages.parts import fresh
@@ -69,9 +69,9 @@ class Publication:
     verb: str = ""
     attempt: int = 1
 
-    def ticket(self, run: int) -> queue.Ticket:
+    def ticket(self, run: int) -> queue.QueueTicket:
         """What names it in the queue."""
-        return queue.Ticket(
+        return queue.QueueTicket(
             run=run, pull=self.pull, head_sha=self.head_sha, board=self.board, entry=self.entry
         )
 
@@ -110,17 +110,17 @@ class _Desk:
     now: datetime
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> WorkflowRunner:
         return self.voice.runner
 
     @property
-    def remote(self) -> Remote:
+    def remote(self) -> RemoteBranch:
         return results_branch(self.settings, self.runner)
 
 
 def run_publish(
     host: Host,
-    runner: Runner,
+    runner: WorkflowRunner,
     settings: RepositorySettings,
     asked: Publication,
     now: datetime | None = None,
@@ -167,7 +167,7 @@ def _publish(desk: _Desk) -> None:
     desk.voice.report(asked.pull, report)
 
 
-def _outcome(inspection: Inspection, desk: _Desk) -> Report:
+def _outcome(inspection: Inspection, desk: _Desk) -> PullReport:
     """Record what there is, the spending at least, and give what is to be said of it."""
     try:
         submission = _submission(inspection)
@@ -187,7 +187,9 @@ def _outcome(inspection: Inspection, desk: _Desk) -> Report:
     )
 
 
-def _spending(asked: Publication, board: BoardSettings, runner: Runner, now: datetime) -> Spending | None:
+def _spending(
+    asked: Publication, board: BoardSettings, runner: WorkflowRunner, now: datetime
+) -> Spending | None:
     """Read what the evaluation's meter counted; where it says nothing that can be, all it could spend counts.
 
     None where nobody sends a bill.
@@ -265,9 +267,9 @@ def _refused(error: Exception) -> UnusableError:
     return UnusableError(f"The evaluation's result was refused: {code_span(str(error), 300)}.")
 
 
-def _commit(case: Case, desk: _Desk) -> Published:
+def _commit(case: Case, desk: _Desk) -> PublishedResult:
     """Record into a fresh clone of the results' branch and push, anew when another result got in first."""
-    done: list[Published] = []
+    done: list[PublishedResult] = []
 
     def change(clone: Path) -> str:
         path = store.recorded_path(clone / DATA, desk.board.name, case.submission.entry)
@@ -287,7 +289,7 @@ def _commit(case: Case, desk: _Desk) -> Published:
     return done[-1]
 
 
-def _log_review(data: Path, published: Published, desk: _Desk) -> None:
+def _log_review(data: Path, published: PublishedResult, desk: _Desk) -> None:
     """Say in public what judging anew changed."""
     result, known = published.recorded.result, {row.key: row for row in published.earlier}
     pairs = [(known[row.key], row) for row in published.fresh if row.key in known]
@@ -307,7 +309,7 @@ def _log_review(data: Path, published: Published, desk: _Desk) -> None:
 
 def _published(
     data: Path, recorded: Recorded, before: ResultFile | None, submission: Submission
-) -> Published:
+) -> PublishedResult:
     """What others have on the board.
 
     A file that cannot be read keeps no result from the record, but then no rank is told. Strikes are read
@@ -340,7 +342,7 @@ def _published(
             unread.append(error)
     for trouble in unread:
         log(f"no rank is told: {trouble}")
-    return Published(
+    return PublishedResult(
         recorded=recorded,
         counted=counted,
         before=before,

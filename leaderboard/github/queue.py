@@ -23,7 +23,7 @@ PUBLISHING_S = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ticket:
+class QueueTicket:
     """What tells an item from every other: which run has it, and what was asked for."""
 
     run: int
@@ -34,7 +34,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class QueueItem:
     """One evaluation that was asked for, bound to a commit and to the file's content.
 
     `asked_by` is who set the label, `author` the number of the account that sent the entry. `run` is the run
@@ -73,9 +73,9 @@ class Item:
                 raise ValueError(f"{name} must be a moment such as 2026-11-24T12:00:00+00:00, got {text!r}")
 
     @property
-    def ticket(self) -> Ticket:
+    def ticket(self) -> QueueTicket:
         """What names it among the others."""
-        return Ticket(
+        return QueueTicket(
             run=self.run, pull=self.pull, head_sha=self.head_sha, board=self.board, entry=self.entry
         )
 
@@ -91,7 +91,7 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class QueuePosition:
     """Where an item stands among those that wait for its board, from 1, and when it may be done."""
 
     number: int
@@ -99,12 +99,12 @@ class Place:
     done_at: datetime
 
 
-Queue = tuple[Item, ...]
+Queue = tuple[QueueItem, ...]
 
 
 def read(folder: Path) -> Queue:
     """Read the queue from a checkout of its branch; empty where there is none. Raises StoreError."""
-    return read_list(folder / FILE, "a queue", Item)
+    return read_list(folder / FILE, "a queue", QueueItem)
 
 
 def write(folder: Path, queue: Queue) -> None:
@@ -112,40 +112,40 @@ def write(folder: Path, queue: Queue) -> None:
     write_list(folder / FILE, map(dataclasses.asdict, queue))
 
 
-def with_item(queue: Queue, item: Item) -> Queue:
+def with_item(queue: Queue, item: QueueItem) -> Queue:
     """Add an item. One of the same pull request and board that waits is replaced, and keeps its place."""
     same = [other for other in queue if _same(other, item) and not other.is_running]
     since = min([item.asked_at, *(other.asked_at for other in same if other.head_sha == item.head_sha)])
     return (*(other for other in queue if other not in same), replace(item, asked_at=since))
 
 
-def running(queue: Queue, item: Item) -> bool:
+def running(queue: Queue, item: QueueItem) -> bool:
     """Say whether this very commit of the pull request is being evaluated for the board."""
     return any(other.is_running and _same(other, item) and other.head_sha == item.head_sha for other in queue)
 
 
-def without(queue: Queue, ticket: Ticket) -> Queue:
+def without(queue: Queue, ticket: QueueTicket) -> Queue:
     """Take an item out, whether it waits or runs."""
     return tuple(item for item in queue if item.ticket != ticket)
 
 
-def due_at_once(queue: Queue, ticket: Ticket) -> Queue:
+def due_at_once(queue: Queue, ticket: QueueTicket) -> Queue:
     """Note that a run ends without having told its pull request: the next look does."""
     return tuple(replace(i, due="1970-01-01T00:00:00+00:00") if i.ticket == ticket else i for i in queue)
 
 
-def begun(item: Item, *, run: int, max_usd: float, now: datetime, attempt: int = 1) -> Item:
+def begun(item: QueueItem, *, run: int, max_usd: float, now: datetime, attempt: int = 1) -> QueueItem:
     """Give an item as it stands once a run works it off, with what that may spend."""
     due = now + timedelta(seconds=2 * item.seconds + 3600)
     return replace(item, run=run, attempt=attempt, max_usd=max_usd, due=stamp(due))
 
 
-def waiting(item: Item) -> Item:
+def waiting(item: QueueItem) -> QueueItem:
     """Give an item as it stands while no run has it."""
     return replace(item, run=0, attempt=1, due="", max_usd=0.0)
 
 
-def replaced(queue: Queue, old: Item, new: Item) -> Queue:
+def replaced(queue: Queue, old: QueueItem, new: QueueItem) -> Queue:
     """Put an item in the place of another; nothing changes where that one is gone or is another by now."""
     return tuple(new if item == old else item for item in queue)
 
@@ -155,7 +155,7 @@ def overdue(queue: Queue, now: datetime) -> Queue:
     return tuple(item for item in queue if item.is_running and datetime.fromisoformat(item.due) < now)
 
 
-def in_order(queue: Queue, board: str) -> list[Item]:
+def in_order(queue: Queue, board: str) -> list[QueueItem]:
     """Give the items that wait for a board, first first.
 
     The oldest goes first, but nobody goes twice before another went once: neither who asks nor who sent.
@@ -165,7 +165,7 @@ def in_order(queue: Queue, board: str) -> list[Item]:
     left = sorted((i for i in ours if not i.is_running), key=lambda i: (i.asked_at, i.pull))
     asked = Counter(item.asked_by for item in ours if item.is_running)
     sent = Counter(item.author for item in ours if item.is_running)
-    ordered: list[Item] = []
+    ordered: list[QueueItem] = []
     while left:
         first = min(left, key=lambda i: (asked[i.asked_by], sent[i.author]))
         left.remove(first)
@@ -175,14 +175,14 @@ def in_order(queue: Queue, board: str) -> list[Item]:
     return ordered
 
 
-def next_up(queue: Queue, board: str, at_once: int) -> Item | None:
+def next_up(queue: Queue, board: str, at_once: int) -> QueueItem | None:
     """Give the item that may start now; None while as many run as may, or nobody waits."""
     busy = sum(item.is_running and item.board == board for item in queue)
     ordered = in_order(queue, board)
     return ordered[0] if ordered and busy < at_once else None
 
 
-def place_of(queue: Queue, item: Item, at_once: int, now: datetime) -> Place:
+def place_of(queue: Queue, item: QueueItem, at_once: int, now: datetime) -> QueuePosition:
     """Say where an item stands and when it may be done, if everything takes as long as estimated."""
     ordered = in_order(queue, item.board)
     number = next(n for n, other in enumerate(ordered, 1) if _same(other, item))
@@ -193,7 +193,7 @@ def place_of(queue: Queue, item: Item, at_once: int, now: datetime) -> Place:
     for other in ordered[:number]:
         done = heapq.heappop(free) + timedelta(seconds=other.seconds + PUBLISHING_S)
         heapq.heappush(free, done)
-    return Place(number=number, waiting=len(ordered), done_at=done)
+    return QueuePosition(number=number, waiting=len(ordered), done_at=done)
 
 
 def stamp(moment: datetime) -> str:
@@ -201,11 +201,11 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _expected_end(item: Item) -> datetime:
+def _expected_end(item: QueueItem) -> datetime:
     return datetime.fromisoformat(item.due) - timedelta(seconds=item.seconds + 3600 - PUBLISHING_S)
 
 
-def _same(one: Item, other: Item) -> bool:
+def _same(one: QueueItem, other: QueueItem) -> bool:
     return (one.pull, one.board, one.pull or one.entry) == (
         other.pull,
         other.board,

@@ -5,22 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from leaderboard.files import reviews
-from leaderboard.github.event import Runner
-from leaderboard.github.gitrepo import Remote, fetch_folders
+from leaderboard.github.event import WorkflowRunner
+from leaderboard.github.gitrepo import RemoteBranch, fetch_folders
 from leaderboard.github.say import log
 from leaderboard.github.settings import RepositorySettings
 
 DATA, SUBMISSIONS = Path("data"), Path("submissions")
 
 
-def results_branch(settings: RepositorySettings, runner: Runner) -> Remote:
+def results_branch(settings: RepositorySettings, runner: WorkflowRunner) -> RemoteBranch:
     """Name the branch that results are on; one that is not there yet starts from the base branch."""
-    return Remote(
+    return RemoteBranch(
         url=runner.clone_url, ref=settings.results_ref, start_ref=settings.base_ref, token=runner.token
     )
 
 
-def bring_results(settings: RepositorySettings, runner: Runner) -> None:
+def bring_results(settings: RepositorySettings, runner: WorkflowRunner) -> None:
     """Put the results of the settings' boards into the checkout this runs in; raise GitError.
 
     A job that waited has the checkout of its event, in which what was recorded since is missing. All else on

@@ -6,13 +6,13 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 
-from leaderboard.github.event import Runner, write_summary
+from leaderboard.github.event import WorkflowRunner, write_summary
 from leaderboard.github.host import Host, HostError
-from leaderboard.github.queue import Item, Place, stamp
+from leaderboard.github.queue import QueueItem, QueuePosition, stamp
 from leaderboard.show.comment import (
     LABELS,
     MARKER,
-    Report,
+    PullReport,
     State,
     add_notice,
     render_comment,
@@ -27,9 +27,9 @@ class Voice:
     """Where to say things: the host, and the run that says them."""
 
     host: Host
-    runner: Runner
+    runner: WorkflowRunner
 
-    def report(self, pull: int, report: Report, *, with_status: bool = True) -> None:
+    def report(self, pull: int, report: PullReport, *, with_status: bool = True) -> None:
         """Put status, comment and label where the report says the pull request stands."""
         log(f"pull request {pull}: {report.state}")
         for problem in report.problems:
@@ -65,7 +65,7 @@ class Voice:
             log(f"the label {name!r} could not be set: {error}")
 
 
-def queued_report(item: Item, place: Place, runner: Runner) -> Report:
+def queued_report(item: QueueItem, place: QueuePosition, runner: WorkflowRunner) -> PullReport:
     """Say that an evaluation waits: its place, and when it may be done."""
     cost = f", and cost about ${item.usd:.2f}" if item.usd is not None else ""
     remark = (
@@ -76,19 +76,19 @@ def queued_report(item: Item, place: Place, runner: Runner) -> Report:
     return _of(item, runner, "queued", remark)
 
 
-def running_report(item: Item, runner: Runner) -> Report:
+def running_report(item: QueueItem, runner: WorkflowRunner) -> PullReport:
     """Say that an evaluation runs, and what it may cost."""
     remark = f"{counted(item.kernels, 'kernel')} on {code_span(item.board)}, for at most ${item.max_usd:.2f}."
     return _of(item, runner, "running", remark)
 
 
-def unfinished_report(item: Item, why: str, runner: Runner) -> Report:
+def unfinished_report(item: QueueItem, why: str, runner: WorkflowRunner) -> PullReport:
     """Say why an evaluation ends without a result of its own. `why` is our own Markdown."""
     return _of(item, runner, "failed", f"{why} The label starts it again; what is judged stays.")
 
 
-def _of(item: Item, runner: Runner, state: State, remark: str) -> Report:
-    return Report(
+def _of(item: QueueItem, runner: WorkflowRunner, state: State, remark: str) -> PullReport:
+    return PullReport(
         state=state,
         head_sha=item.head_sha,
         entry=item.entry,

@@ -26,7 +26,7 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
+class HostPatience:
     """How often a call to the API is tried again, the pause between calls, the longest wait for a limit."""
 
     api_retries: int
@@ -68,7 +68,7 @@ class RepositorySettings:
     base_ref: str
     results_ref: str
     queue_ref: str
-    host: Patience
+    host: HostPatience
     money: Caps
     boards: tuple[BoardSettings, ...]
 
@@ -96,7 +96,7 @@ def read_settings(path: Path = DEFAULT_PATH) -> RepositorySettings:
         if not isinstance(boards, dict):
             raise ValueError(f"boards must be tables, [boards.<name>], got {boards!r:.80}")
         parts = {
-            "host": _table(Patience, values.pop("host", {}), "host"),
+            "host": _table(HostPatience, values.pop("host", {}), "host"),
             "money": _table(Caps, values.pop("money", {}), "money"),
             "boards": tuple(_board(name, board) for name, board in boards.items()),
         }

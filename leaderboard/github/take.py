@@ -15,12 +15,12 @@ from kernel_evaluator.engines.epoch import price_of
 from leaderboard.files.ledger import Spending, read_all
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
-from leaderboard.github.event import Runner, write_outputs
+from leaderboard.github.event import WorkflowRunner, write_outputs
 from leaderboard.github.gate import banned_because
 from leaderboard.github.gitrepo import GitError, commit_to_remote
 from leaderboard.github.host import Host, HostError, RefusalError
 from leaderboard.github.job import EvaluationJob, write_job
-from leaderboard.github.queue import Item, Queue
+from leaderboard.github.queue import Queue, QueueItem
 from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.results import DATA, bring_results, results_branch
 from leaderboard.github.say import Voice, log, running_report, unfinished_report
@@ -42,10 +42,10 @@ class _Desk:
     now: datetime
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> WorkflowRunner:
         return self.voice.runner
 
-    def drop(self, item: Item, why: str) -> Queue:
+    def drop(self, item: QueueItem, why: str) -> Queue:
         """Tell a pull request why its evaluation ends here, then take it out of the queue."""
         self.voice.report(item.pull, unfinished_report(item, why, self.runner))
         return change_queue(
@@ -55,7 +55,7 @@ class _Desk:
             f"queue: drop {item.entry}",
         )
 
-    def put(self, new: Item, old: Item, why: str) -> Queue:
+    def put(self, new: QueueItem, old: QueueItem, why: str) -> Queue:
         """Put an item into the queue in the place of another."""
         return change_queue(
             self.settings,
@@ -66,7 +66,7 @@ class _Desk:
 
 
 def run_take(
-    host: Host, runner: Runner, settings: RepositorySettings, out: Path, now: datetime | None = None
+    host: Host, runner: WorkflowRunner, settings: RepositorySettings, out: Path, now: datetime | None = None
 ) -> None:
     """Write the job of the item that may start now, with what `publish` is to know as outputs.
 
@@ -91,14 +91,14 @@ def run_take(
             raise trouble
 
 
-def run_next(host: Host, runner: Runner, settings: RepositorySettings) -> None:
+def run_next(host: Host, runner: WorkflowRunner, settings: RepositorySettings) -> None:
     """Start another run where somebody may start: each run does so, and so the queue is worked off."""
     there = change_queue(settings, runner, lambda as_it_is: as_it_is, "queue: begin")
     if any(queue.next_up(there, board.name, board.at_once) for board in settings.boards):
         host.work_off()
 
 
-def _look_after(desk: _Desk, there: Queue, item: Item) -> Queue:
+def _look_after(desk: _Desk, there: Queue, item: QueueItem) -> Queue:
     """Tell the pull request of a run that ended without a word; one that cannot be told waits again.
 
     What it could spend counts from then on. Where that cannot be noted it stays, and goes on counting.
@@ -117,7 +117,7 @@ def _look_after(desk: _Desk, there: Queue, item: Item) -> Queue:
         return desk.put(queue.waiting(item), item, "put back")
 
 
-def _count_as_spent(desk: _Desk, item: Item) -> None:
+def _count_as_spent(desk: _Desk, item: QueueItem) -> None:
     """Note all that an evaluation could spend, unless it said itself what it spent; raise GitError."""
     boards = [board for board in desk.settings.boards if board.name == item.board]
     if boards and price_of(boards[0].engine, boards[0].gpu) is None:
@@ -155,7 +155,7 @@ def _without_strays(desk: _Desk, there: Queue, troubles: list[HostError]) -> Que
 
 def _start_one(desk: _Desk, there: Queue, board: BoardSettings, out: Path, troubles: list[HostError]) -> bool:
     """Start who is next for a board, if one may; those who cannot are told and dropped on the way."""
-    skipped: list[Item] = []
+    skipped: list[QueueItem] = []
     while item := queue.next_up(tuple(one for one in there if one not in skipped), board.name, board.at_once):
         may = _allowance(desk, there, item)
         begun = queue.begun(
@@ -179,12 +179,12 @@ def _start_one(desk: _Desk, there: Queue, board: BoardSettings, out: Path, troub
     return False
 
 
-def _warn(item: Item, error: HostError | GitError) -> None:
+def _warn(item: QueueItem, error: HostError | GitError) -> None:
     what = f"{item.entry} for {item.board}, pull request {item.pull}"
     sys.stdout.write(annotation("warning", f"{what}: left for a later run: {error}") + "\n")
 
 
-def _moved(desk: _Desk, item: Item) -> str:
+def _moved(desk: _Desk, item: QueueItem) -> str:
     if not item.pull:
         now = desk.voice.host.trees(desk.settings.base_ref).entries.get(item.path.removeprefix(FOLDER))
         return "" if now is not None and now.sha == item.blob_sha else "The entry was changed since."
@@ -197,13 +197,13 @@ def _moved(desk: _Desk, item: Item) -> str:
     return ""
 
 
-def _allowance(desk: _Desk, there: Queue, item: Item) -> float:
+def _allowance(desk: _Desk, there: Queue, item: QueueItem) -> float:
     reserved = [Reserved(entry=other.entry, usd=other.max_usd) for other in there if other.is_running]
     caps = desk.settings.money
     return allowance(caps, item.entry, read_all(DATA), reserved, desk.now.date())
 
 
-def _unaffordable(item: Item, may: float, desk: _Desk) -> str:
+def _unaffordable(item: QueueItem, may: float, desk: _Desk) -> str:
     if item.usd is None or may >= max(LEAST_USD, min(item.usd, desk.settings.money.usd_per_evaluation)):
         return ""
     caps = desk.settings.money
@@ -215,7 +215,7 @@ def _unaffordable(item: Item, may: float, desk: _Desk) -> str:
     )
 
 
-def _start(desk: _Desk, item: Item, out: Path) -> None:
+def _start(desk: _Desk, item: QueueItem, out: Path) -> None:
     job = EvaluationJob(
         pull=item.pull,
         head_sha=item.head_sha,

@@ -22,7 +22,7 @@ WORDS = {"again": "appeal", "second-look": "second look"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class AuditedKernel:
     """One kernel judged again: how fast it was and is. `differs` says in what way they disagree."""
 
     problem: str
@@ -40,7 +40,7 @@ class Audit:
     entry: str
     finished_at: str
     kernels: int
-    looks: tuple[Look, ...]
+    looks: tuple[AuditedKernel, ...]
     evaluator_sha256: str = ""
 
     @property
@@ -65,7 +65,7 @@ def _review(review: Review) -> Audit:
         finished_at=review.day,
         kernels=review.kernels,
         looks=tuple(
-            Look(problem=_problem(key), before=None, after=None, differs=differs)
+            AuditedKernel(problem=_problem(key), before=None, after=None, differs=differs)
             for key, differs in review.differs.items()
         ),
     )
@@ -96,9 +96,11 @@ def _in_its_place(data: Path, audit: Audit, path: Path) -> Audit:
     return audit
 
 
-def _look(item: Mapping[str, Any]) -> Look:
+def _look(item: Mapping[str, Any]) -> AuditedKernel:
     before, after = item["before"].get("speedup"), item["after"].get("speedup")
-    return Look(problem=_problem(item["key"]), before=before, after=after, differs=str(item["differs"]))
+    return AuditedKernel(
+        problem=_problem(item["key"]), before=before, after=after, differs=str(item["differs"])
+    )
 
 
 def _problem(name: str) -> str:

@@ -18,7 +18,7 @@ from leaderboard.files.notices import Notice
 from leaderboard.render.audits import Audit
 from leaderboard.render.cheats import Rates
 from leaderboard.render.parts.lines import KernelLine
-from leaderboard.render.published import Published
+from leaderboard.render.published import PublishedFigures
 from leaderboard.stages.standings import Board
 
 
@@ -130,7 +130,7 @@ class SiteData:
     rates: tuple[Rates, ...] = ()
     audits: tuple[Audit, ...] = ()
     stays_open: tuple[tuple[str, str], ...] = ()
-    published: Published = field(default_factory=Published)
+    published: PublishedFigures = field(default_factory=PublishedFigures)
     schemas: Mapping[str, bytes] = field(default_factory=dict)
 
 

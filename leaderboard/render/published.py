@@ -37,7 +37,7 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class PublishedFigures:
     """Everything that others published: timing files by problem, and whole entries of other boards."""
 
     times: tuple[BaselineFile, ...] = ()
@@ -49,12 +49,12 @@ class Published:
         return (*self.boards, *(_compiled(file) for file in self.times if _ratios(file.problems)))
 
 
-def read_published(folder: Path) -> Published:
+def read_published(folder: Path) -> PublishedFigures:
     """Read boards that others published, in `times/` PyTorch's times; raise StoreError for a broken file."""
     boards, times = (
         sorted(place.glob("*.json"), key=attrgetter("stem")) for place in (folder, folder / "times")
     )
-    return Published(times=tuple(map(read_baseline, times)), boards=tuple(map(_read_source, boards)))
+    return PublishedFigures(times=tuple(map(read_baseline, times)), boards=tuple(map(_read_source, boards)))
 
 
 def _read_source(path: Path) -> Source:

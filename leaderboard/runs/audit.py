@@ -19,7 +19,7 @@ from leaderboard.stages.invariants import invariants
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class JudgedAgain:
     """One row run again. `differs` says in what way; it is empty where both runs agree."""
 
     before: Row
@@ -53,12 +53,12 @@ def audit(
     jobs: Iterable[Job],
     engine: Engine,
     settings: Settings,
-) -> Iterator[Finding]:
+) -> Iterator[JudgedAgain]:
     """Judge kernels again and compare each with its recorded row; findings come as verdicts do."""
     recorded = {row.key: row for row in result.rows}
     for verdict in engine.run(list(jobs), settings):
         before = recorded[verdict.row.key]
-        yield Finding(before=before, after=verdict.row, differs=difference(before, verdict.row))
+        yield JudgedAgain(before=before, after=verdict.row, differs=difference(before, verdict.row))
 
 
 def jobs_for(

@@ -10,7 +10,7 @@ import numpy as np
 from kernel_evaluator import scores
 from kernel_evaluator.records.keys import KernelKey
 
-from leaderboard.runs.reading import Measured, Sample
+from leaderboard.runs.reading import KernelOutcome, Measured
 from leaderboard.stages.plan import ProblemKey
 
 
@@ -19,8 +19,8 @@ class Pair:
     """One kernel key in both runs. `ratio`: how many times faster B is, where both are correct and timed."""
 
     key: KernelKey
-    a: Sample | None
-    b: Sample | None
+    a: KernelOutcome | None
+    b: KernelOutcome | None
     ratio: float | None
     clear: bool
     """Whether the intervals of the two speedups lie apart; False where there are none."""
@@ -35,7 +35,7 @@ class Alike:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class EntryComparison:
     """Everything in A or B, by key, and what it comes to."""
 
     pairs: tuple[Pair, ...]
@@ -76,7 +76,7 @@ class Comparison:
         return scores.geomean_intervals({"": np.log(list(self.ratios.values()))})[""]
 
 
-def compare(a: Measured, b: Measured) -> Comparison:
+def compare(a: Measured, b: Measured) -> EntryComparison:
     """Put two runs side by side, largest change first.
 
     Speedups that were measured beside a reference are compared where both runs have them, at the same sizes
@@ -86,7 +86,7 @@ def compare(a: Measured, b: Measured) -> Comparison:
     alike = Alike(references=has_one_reference, machines=has_one_reference and a.hardware == b.hardware)
     keys = sorted({*a.samples, *b.samples})
     pairs = [_pair(key, a.samples.get(key), b.samples.get(key), alike) for key in keys]
-    return Comparison(pairs=tuple(sorted(pairs, key=_by_change)), a=a, b=b)
+    return EntryComparison(pairs=tuple(sorted(pairs, key=_by_change)), a=a, b=b)
 
 
 def _by_change(pair: Pair) -> tuple[bool, float, KernelKey]:
@@ -94,7 +94,7 @@ def _by_change(pair: Pair) -> tuple[bool, float, KernelKey]:
     return _correct(pair.a) == _correct(pair.b), -change, pair.key
 
 
-def _pair(key: KernelKey, a: Sample | None, b: Sample | None, alike: Alike) -> Pair:
+def _pair(key: KernelKey, a: KernelOutcome | None, b: KernelOutcome | None, alike: Alike) -> Pair:
     ratio, clear = None, False
     if alike.references and a and b and a.speedup and b.speedup:
         ratio = b.speedup / a.speedup
@@ -105,5 +105,5 @@ def _pair(key: KernelKey, a: Sample | None, b: Sample | None, alike: Alike) -> P
     return Pair(key=key, a=a, b=b, ratio=ratio, clear=clear)
 
 
-def _correct(sample: Sample | None) -> bool:
+def _correct(sample: KernelOutcome | None) -> bool:
     return sample is not None and sample.correct

@@ -32,7 +32,7 @@ from leaderboard.stages.plan import ProblemKey
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class KernelOutcome:
     """One kernel's outcome. `speedup` is over eager PyTorch measured beside it, where it was."""
 
     key: KernelKey
@@ -59,7 +59,7 @@ class Measured(Conditions):
     """Every kernel of one run or entry."""
 
     name: str
-    samples: Mapping[KernelKey, Sample]
+    samples: Mapping[KernelKey, KernelOutcome]
 
     @property
     def levels(self) -> list[int]:
@@ -158,8 +158,8 @@ def _from_baseline(path: Path, data: Mapping[str, Any], mode: str) -> Times:
     return Times(ms=found, hardware=baseline.gpu, sizes=baseline.sizes, precision=baseline.precision)
 
 
-def _from_row(row: Row) -> Sample:
-    return Sample(
+def _from_row(row: Row) -> KernelOutcome:
+    return KernelOutcome(
         key=row.key,
         status=row.status.value,
         compiled=is_compiled(row),
@@ -220,10 +220,10 @@ def _precision(items: Iterable[Mapping[str, Any]]) -> str:
     return str(next(filter(None, (item.get("precision") for item in items)), "fp32"))
 
 
-def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> Sample:
+def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> KernelOutcome:
     correct = bool(item["correctness"] and item["compiled"])
     runtime, reference = float(item.get("runtime", -1.0)), float(item.get("ref_runtime", -1.0))
-    return Sample(
+    return KernelOutcome(
         key=KernelKey(level, problem, int(item.get("sample_id", 0))),
         status=str(item.get("status") or ("correct" if correct else "failed")),
         compiled=bool(item["compiled"]),

@@ -28,7 +28,7 @@ from leaderboard.files import store
 from leaderboard.files.submission import unsent
 from leaderboard.runs.pack import read_source
 from leaderboard.stages.engines import EvaluationError, Place
-from leaderboard.stages.evaluate import Evaluation, Outcome, evaluate, load_problems
+from leaderboard.stages.evaluate import Evaluation, EvaluationOutcome, evaluate, load_problems
 from leaderboard.stages.plan import Selection
 
 
@@ -61,7 +61,7 @@ class RunEvaluation:
         }
         return Selection(problems=frozenset(wanted), samples=frozenset(range(self.samples)))
 
-    def judge(self, place: Place, on_row: Callable[[Row], None]) -> Outcome:
+    def judge(self, place: Place, on_row: Callable[[Row], None]) -> EvaluationOutcome:
         """Judge what has no good row yet, then write KernelBench's files.
 
         A kernel that the run lacks gets no row; it counts as failed in every rate. Raises EvaluationError

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from leaderboard.commands.generate import run_request
-from leaderboard.generate.request import Request
+from leaderboard.generate.request import GenerationRequest
 from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.texts.say import say
 
@@ -70,9 +70,9 @@ def precision_asked_for(backend: str, precision: str) -> str:
     return "fp16" if (backend, precision) == ("tilelang", "fp32") else precision
 
 
-def _request(options: Options) -> Request:
+def _request(options: Options) -> GenerationRequest:
     low, high = options.subset
-    return Request(
+    return GenerationRequest(
         run_name=options.run_name,
         model=options.model_name,
         server=options.server_type,

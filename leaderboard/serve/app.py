@@ -23,9 +23,9 @@ from leaderboard.serve import guards, metrics
 from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.keys import Key, Keyring, keyring_of
-from leaderboard.serve.memory import MAX_BYTES, Memory
+from leaderboard.serve.memory import MAX_BYTES, VerdictMemory
 from leaderboard.serve.requests import Health, JudgementView, NewBatch, NewJudgement
-from leaderboard.serve.workers import COMMAND, Device, Workers
+from leaderboard.serve.workers import COMMAND, WorkerDevice, Workers
 
 POLL_S = 0.02
 
@@ -34,7 +34,7 @@ POLL_S = 0.02
 class ServerSettings(Rules):
     """How the server is run. Without a key it lets everybody in: for one's own machine only."""
 
-    devices: Sequence[Device]
+    devices: Sequence[WorkerDevice]
     keyring: Keyring = field(default_factory=lambda: keyring_of("", None, own_problems=False))
     memory: Path | None = None
     memory_bytes: int = MAX_BYTES
@@ -49,7 +49,7 @@ class ServerSettings(Rules):
 def make_app(settings: ServerSettings) -> FastAPI:
     """Build the application; its workers start and stop with it. Raises MemoryFileError."""
     evaluator_sha256()  # parses, which Python 3.11 does in one thread at a time: so before there are more
-    memory = Memory(settings.memory, settings.memory_bytes) if settings.memory else None
+    memory = VerdictMemory(settings.memory, settings.memory_bytes) if settings.memory else None
     judgements = Judgements(max_queued=settings.max_queued, max_kept=settings.max_kept, memory=memory)
     workers = Workers(
         judgements,

@@ -21,7 +21,7 @@ from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.serve.keys import DEFAULT
-from leaderboard.serve.memory import Memory, Verdict, fingerprint, may_be_kept
+from leaderboard.serve.memory import Verdict, VerdictMemory, fingerprint, may_be_kept
 
 FAST_IN_A_ROW = 4
 """So many batches without timing are taken in a row while one with timing waits."""
@@ -81,7 +81,7 @@ class Judgement:
 class Judgements:
     """Every judgement that the server knows of."""
 
-    def __init__(self, *, max_queued: int, max_kept: int, memory: Memory | None = None) -> None:
+    def __init__(self, *, max_queued: int, max_kept: int, memory: VerdictMemory | None = None) -> None:
         self.max_queued = max_queued
         """How many may wait."""
         self._max_kept = max_kept

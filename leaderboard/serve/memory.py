@@ -53,7 +53,7 @@ def may_be_kept(verdict: Verdict) -> bool:
     return Status(verdict["row"]["status"]) not in NOT_KEPT
 
 
-class Memory:
+class VerdictMemory:
     """Finds verdicts by fingerprint and keeps new ones. Threads and processes may share the file."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:

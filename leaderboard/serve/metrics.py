@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from leaderboard.serve.judgements import Judgement, Judgements
-from leaderboard.serve.memory import Memory
+from leaderboard.serve.memory import VerdictMemory
 
 BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Bounds by which judgements are counted by how long they took."""
@@ -21,7 +21,7 @@ Counts = Callable[[], Mapping[str, int]]
 class Metrics:
     """The registry of one server; what it tells is read when it is asked."""
 
-    def __init__(self, judgements: Judgements, memory: Memory | None, workers: Counts) -> None:
+    def __init__(self, judgements: Judgements, memory: VerdictMemory | None, workers: Counts) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_Figures(judgements, memory, workers))
         ProcessCollector(registry=self._registry)
@@ -44,7 +44,7 @@ class Metrics:
 
 
 class _Figures(Collector):
-    def __init__(self, judgements: Judgements, memory: Memory | None, workers: Counts) -> None:
+    def __init__(self, judgements: Judgements, memory: VerdictMemory | None, workers: Counts) -> None:
         self._judgements, self._memory, self._workers = judgements, memory, workers
 
     def collect(self) -> Iterator[Metric]:

@@ -10,21 +10,21 @@ from pathlib import Path
 
 from kernel_evaluator.machine.extras import require
 
-from leaderboard.serve.workers import Device
+from leaderboard.serve.workers import WorkerDevice
 from leaderboard.stages.engines import EvaluationError, gpu_of, visible_gpus
 
 
-def devices_of(engine: str, device: str, gpus: Sequence[int] | None) -> list[Device]:
+def devices_of(engine: str, device: str, gpus: Sequence[int] | None) -> list[WorkerDevice]:
     """List the places to judge; raise EvaluationError where there is none, or they are of several models."""
     if engine == "ray":
         require("ray", "the engine ray")
-        return [Device(name="ray", engine="ray")]
+        return [WorkerDevice(name="ray", engine="ray")]
     if engine != "local":
         raise EvaluationError(f"--engine must be local or ray, got {engine!r}")
     if device == "cpu":
-        return [Device(name="cpu")]
+        return [WorkerDevice(name="cpu")]
     gpu_of(device, gpus)
-    return [Device(name=f"gpu{index}", gpus=(index,)) for index in gpus or range(len(visible_gpus()))]
+    return [WorkerDevice(name=f"gpu{index}", gpus=(index,)) for index in gpus or range(len(visible_gpus()))]
 
 
 def place_of(engine: str, device: str, gpus: Sequence[int] | None = None) -> str:

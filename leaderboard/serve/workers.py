@@ -44,7 +44,7 @@ Batch = Mapping[KernelKey, Judgement]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Device:
+class WorkerDevice:
     """One place to judge: a name for people, and what the engine gets: GPU indices (None for the CPU)."""
 
     name: str
@@ -68,7 +68,7 @@ class Workers:
     def __init__(
         self,
         judgements: Judgements,
-        devices: Sequence[Device],
+        devices: Sequence[WorkerDevice],
         *,
         batch_size: int = 8,
         command: Sequence[str] = COMMAND,
@@ -126,7 +126,7 @@ class Workers:
                 if any(member is item for member in members) and all(m.is_finished for m in members):
                     process.kill()
 
-    def _serve(self, device: Device) -> None:
+    def _serve(self, device: WorkerDevice) -> None:
         ready: dict[Settings, JudgingProcess] = {}
         try:
             if self._first is not None:
@@ -145,7 +145,9 @@ class Workers:
             for process in ready.values():
                 process.end()
 
-    def _take_on(self, device: Device, ready: dict[Settings, JudgingProcess], items: list[Judgement]) -> bool:
+    def _take_on(
+        self, device: WorkerDevice, ready: dict[Settings, JudgingProcess], items: list[Judgement]
+    ) -> bool:
         """Have a batch judged, and see to what it left; False where the server stops."""
         failure = self._judge(device, ready, with_keys(items))
         if self._stopping.is_set():
@@ -162,14 +164,14 @@ class Workers:
         self._stopping.wait(PAUSE_S)
         return True
 
-    def _warm(self, device: Device, ready: dict[Settings, JudgingProcess], settings: Settings) -> None:
+    def _warm(self, device: WorkerDevice, ready: dict[Settings, JudgingProcess], settings: Settings) -> None:
         """Make a process ready; that it cannot be started is said of the first kernel that needs it."""
         try:
             ready[settings] = self._start(device, settings)
         except (OSError, RuntimeError):
             self._failing.add(device.name)
 
-    def _judge(self, device: Device, ready: dict[Settings, JudgingProcess], batch: Batch) -> Failure:
+    def _judge(self, device: WorkerDevice, ready: dict[Settings, JudgingProcess], batch: Batch) -> Failure:
         """Have a process judge the batch; tell how that ended, for what it left without a verdict."""
         settings = next(iter(batch.values())).settings
         jobs = [Job(key=key, source=item.source, problem=item.problem) for key, item in batch.items()]
@@ -201,7 +203,7 @@ class Workers:
         return failure
 
     def _ready(
-        self, device: Device, ready: dict[Settings, JudgingProcess], settings: Settings
+        self, device: WorkerDevice, ready: dict[Settings, JudgingProcess], settings: Settings
     ) -> JudgingProcess:
         """Give a process that judges by these settings; the one that was used least recently makes room."""
         if settings in ready and not ready[settings].is_alive:
@@ -214,7 +216,7 @@ class Workers:
         ready[settings].used = time.monotonic()
         return ready[settings]
 
-    def _start(self, device: Device, settings: Settings) -> JudgingProcess:
+    def _start(self, device: WorkerDevice, settings: Settings) -> JudgingProcess:
         patience_s = settings.timeout_s + settings.build_timeout_s + STALLED_S
         self._starts += 1
         return JudgingProcess(self._command, device.place, settings, patience_s)

@@ -65,7 +65,7 @@ class Bill:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ScoredRun:
     """What an evaluation gave: the standing the entry would have, and the rows of the run before, if any."""
 
     standing: Standing | None
@@ -82,7 +82,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class PullReport:
     """What the comment says. `display_name` and `problems` are untrusted; `links` maps kernels to URLs."""
 
     state: State
@@ -93,11 +93,11 @@ class Report:
     problems: tuple[str, ...] = ()
     remark: str = ""
     run_url: str = ""
-    outcome: Outcome | None = None
+    outcome: ScoredRun | None = None
     links: Mapping[str, str] = field(default_factory=dict)
 
 
-def render_comment(report: Report) -> str:
+def render_comment(report: PullReport) -> str:
     """Give the comment's Markdown, never longer than LIMIT; the least important parts go first when it is."""
     parts = [part for part in _parts(report) if part]
     while len(parts) > 2 and sum(map(len, parts)) + 2 * len(parts) > LIMIT:
@@ -121,7 +121,7 @@ def stage_of(body: str) -> tuple[str, str]:
     return (head["state"], head["head"]) if head and head["state"] else ("", "")
 
 
-def status_line(report: Report) -> tuple[str, str]:
+def status_line(report: PullReport) -> tuple[str, str]:
     """Give the commit status (pending, success, failure, error) and its description for a report."""
     outcome = report.outcome
     if report.state == "done" and outcome is not None and outcome.standing is not None:
@@ -134,7 +134,7 @@ def status_line(report: Report) -> tuple[str, str]:
     return states.get(report.state, "pending"), one_line(TITLES[report.state].partition(" ")[2], 140)
 
 
-def _parts(report: Report) -> list[str]:
+def _parts(report: PullReport) -> list[str]:
     outcome = report.outcome
     return [
         f"{MARKER}\n<!-- state={report.state} head={report.head_sha} -->\n"
@@ -150,11 +150,11 @@ def _parts(report: Report) -> list[str]:
     ]
 
 
-def _named(report: Report) -> str:
+def _named(report: PullReport) -> str:
     return f": {code_span(report.display_name)}" if report.display_name else ""
 
 
-def _where(report: Report) -> str:
+def _where(report: PullReport) -> str:
     facts = [f"entry {code_span(report.entry)}"] if report.entry else []
     facts.append(f"at {code_span(report.head_sha[:12])}")
     facts += [counted(report.kernels, "kernel")] if report.kernels else []
@@ -162,12 +162,12 @@ def _where(report: Report) -> str:
     return " · ".join(facts)
 
 
-def _problems(report: Report) -> str:
+def _problems(report: PullReport) -> str:
     problems = [code_span(problem, 400) for problem in report.problems]
     return "\n".join(f"- {line}" for line in first_lines(problems, SHOWN_PROBLEMS))
 
 
-def _scores(outcome: Outcome) -> str:
+def _scores(outcome: ScoredRun) -> str:
     standing = outcome.standing
     if standing is None:
         return f"No standing on the {code_span(outcome.board)} board."
@@ -178,7 +178,7 @@ def _scores(outcome: Outcome) -> str:
     return "\n".join([_rank(outcome, standing), "", head, "|---|--:|--:|--:|--:|--:|--:|", *rows])
 
 
-def _rank(outcome: Outcome, standing: Standing) -> str:
+def _rank(outcome: ScoredRun, standing: Standing) -> str:
     low, high = standing.deployed_ci95
     interval = (
         f"deployed speedup {standing.overall.deployed_speedup:.3f}× (95 % interval {low:.3f}-{high:.3f})"
@@ -206,7 +206,7 @@ def _bill(bill: Bill) -> str:
     return f"{text}, which cost ${cents / 100:,.2f} at most."
 
 
-def _failures(outcome: Outcome, links: Mapping[str, str]) -> str:
+def _failures(outcome: ScoredRun, links: Mapping[str, str]) -> str:
     causes = {status: [row for row in outcome.listed if row.status is status] for status in Status}
     lines = [
         f"| {status.value} | {len(rows)} | {_kernel_list(rows, links)} |"
@@ -233,7 +233,7 @@ def _named_key(row: Row) -> str:
     return f"`{key.level}/{key.problem_id}" + (f"#{key.sample}`" if key.sample else "`")
 
 
-def _changes(outcome: Outcome) -> str:
+def _changes(outcome: ScoredRun) -> str:
     before = {row.key: row for row in outcome.earlier}
     if not before:
         return ""
@@ -255,7 +255,7 @@ def _change(old: Row | None, new: Row) -> str:
     return ""
 
 
-def _logs(outcome: Outcome, links: Mapping[str, str]) -> str:
+def _logs(outcome: ScoredRun, links: Mapping[str, str]) -> str:
     failed = [row for row in outcome.listed if row.failure is not None][:SHOWN_LOGS]
     blocks = [
         f"{_linked(row, links)} {row.status.value}: {code_span(row.failure.name)}\n\n"

@@ -125,7 +125,7 @@ def is_the_boards(folder: Path) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class EvaluationOutcome:
     """How a run ended: the plan it carried out, the rows it added, and the file that holds everything.
 
     `found_once` names kernels that were to be judged a second time, and were not.
@@ -155,7 +155,7 @@ class Outcome:
         return sorted({*self.unfinished, *lost})
 
 
-def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], None]) -> Outcome:
+def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], None]) -> EvaluationOutcome:
     """Judge what is left, writing the work file after each verdict; continue where an earlier run stopped.
 
     What counts is judged a second time when all the rest is done; `on_row` hears of it again then, and why
@@ -186,7 +186,7 @@ def evaluate(evaluation: Evaluation, engine: Engine, on_row: Callable[[Row], Non
                     row = add(_of_both(work.verdict(verdict.row.key), verdict))
                     on_row(verdict.row if verdict.row.status is Status.INFRA_ERROR else row)
             found_once = [job.key for job in again if needs_second(work.verdict(job.key).row)]
-        return Outcome(
+        return EvaluationOutcome(
             plan=plan,
             added=tuple(added.values()),
             found_once=tuple(found_once),

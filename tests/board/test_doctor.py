@@ -11,11 +11,11 @@ import pytest
 from kernel_evaluator.engines.epoch import ARCHIVES
 from kernel_evaluator.problems.problem_set import SET_VERSION, ProblemSet
 
-from leaderboard.doctor import Finding, Need, abilities, examine
+from leaderboard.doctor import Diagnosis, Need, abilities, examine
 
 
-def finding(need: Need, *, ok: bool) -> Finding:
-    return Finding(name="x", found="", ok=ok, need=need, mend="do this")
+def finding(need: Need, *, ok: bool) -> Diagnosis:
+    return Diagnosis(name="x", found="", ok=ok, need=need, mend="do this")
 
 
 def test_every_finding_is_printed_and_the_demo_runs_where_the_tests_run() -> None:

@@ -31,7 +31,7 @@ from leaderboard.files.store import StoreError
 from leaderboard.github import host as host_module
 from leaderboard.github.check import run_check, run_report
 from leaderboard.github.evaluation import BILL, run_evaluation
-from leaderboard.github.event import Runner
+from leaderboard.github.event import WorkflowRunner
 from leaderboard.github.gate import run_gate, run_unlabel
 from leaderboard.github.gitrepo import GitError
 from leaderboard.github.host import HostError
@@ -117,7 +117,7 @@ class Week:
         """A run that was asked for by another, or by the hour."""
         self.take(*self._runner("repository_dispatch", {"sender": {"login": "github-actions[bot]"}}))
 
-    def take(self, number: int, runner: Runner) -> None:
+    def take(self, number: int, runner: WorkflowRunner) -> None:
         """Take one of the queue and begin to judge it, unless the run is lost."""
         folder = self.folder / str(number)
         shown = self._comments()
@@ -138,7 +138,7 @@ class Week:
             self.at(self.now + timedelta(minutes=spent), lambda: self.end(run, runner, fate))
         self._dispatched()
 
-    def end(self, run: Run, runner: Runner, fate: str) -> None:
+    def end(self, run: Run, runner: WorkflowRunner, fate: str) -> None:
         """A run comes to its end: judged, cancelled while it judged, or lost as a whole."""
         self.busy -= 1
         self.project.host.runs[run.number] = "completed"
@@ -173,7 +173,7 @@ class Week:
             self.project.host.dispatched.pop()
             self.at(self.now + timedelta(minutes=1), self.work)
 
-    def _job(self, runner: Runner, verb: Callable) -> object:
+    def _job(self, runner: WorkflowRunner, verb: Callable) -> object:
         before = len(self.project.host.requests)
         try:
             with self._main():
@@ -213,12 +213,12 @@ class Week:
         finally:
             os.chdir(old)
 
-    def _runner(self, name: str, data: dict) -> tuple[int, Runner]:
+    def _runner(self, name: str, data: dict) -> tuple[int, WorkflowRunner]:
         number = self.project.host.new_id() + 10_000
         place = self.folder / f"run-{number}"
         place.mkdir(parents=True)
         self.project.host.tokens[f"token-{number}"] = RIGHTS
-        return number, Runner(
+        return number, WorkflowRunner(
             api_url=self.url,
             server_url=f"file://{self.project.host.git_dir.parents[1]}",
             repository="o/r",

@@ -19,7 +19,7 @@ SYSTEM_PACKAGES = (CXX, "ca-certificates", "curl")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ImagePart:
     """What pip brings: its name for people, its pin, and the backends that cannot do without.
 
     Headers lie at `headers` in the installed packages; they are copied to `folder`, which `variable` names.
@@ -55,16 +55,16 @@ class Archive:
 
 
 PARTS = (
-    Part(name="PyTorch", pin="torch==2.13.0", backends=("pytorch", "c++", "cuda")),
-    Part(name="Triton, Gluon", pin="triton==3.7.1", backends=("triton", "gluon")),
-    Part(name="Helion", pin="helion==1.5.1", backends=("helion",)),
-    Part(name="cuTile", pin="cuda-tile==1.7.0", backends=("cutile",)),
-    Part(name="tileiras", pin="nvidia-cuda-tileiras==13.4.92", backends=("cutile",)),
-    Part(name="ptxas", pin="nvidia-cuda-nvcc==13.4.92", backends=("cutile",)),
-    Part(name="NVVM", pin="nvidia-nvvm==13.4.92", backends=("cutile",)),
-    Part(name="CuTe DSL", pin="nvidia-cutlass-dsl[cu13]==4.8.1", backends=("cute",)),
-    Part(name="TileLang", pin="tilelang==0.1.15", backends=("tilelang",)),
-    Part(
+    ImagePart(name="PyTorch", pin="torch==2.13.0", backends=("pytorch", "c++", "cuda")),
+    ImagePart(name="Triton, Gluon", pin="triton==3.7.1", backends=("triton", "gluon")),
+    ImagePart(name="Helion", pin="helion==1.5.1", backends=("helion",)),
+    ImagePart(name="cuTile", pin="cuda-tile==1.7.0", backends=("cutile",)),
+    ImagePart(name="tileiras", pin="nvidia-cuda-tileiras==13.4.92", backends=("cutile",)),
+    ImagePart(name="ptxas", pin="nvidia-cuda-nvcc==13.4.92", backends=("cutile",)),
+    ImagePart(name="NVVM", pin="nvidia-nvvm==13.4.92", backends=("cutile",)),
+    ImagePart(name="CuTe DSL", pin="nvidia-cutlass-dsl[cu13]==4.8.1", backends=("cute",)),
+    ImagePart(name="TileLang", pin="tilelang==0.1.15", backends=("tilelang",)),
+    ImagePart(
         name="CUTLASS C++",
         pin="nvidia-cutlass==4.2.0.0",
         backends=("cutlass",),
@@ -72,7 +72,7 @@ PARTS = (
         folder="/opt/cutlass",
         variable="CUTLASS_PATH",
     ),
-    Part(
+    ImagePart(
         name="MathDx",
         pin="nvidia-mathdx==25.6.0",
         backends=("mathdx",),
@@ -80,11 +80,11 @@ PARTS = (
         folder="/opt/mathdx",
         variable="MATHDX_ROOT",
     ),
-    Part(name="tvm-ffi", pin="apache-tvm-ffi==0.1.12", backends=("tvm-ffi",)),
-    Part(name="ninja", pin="ninja==1.13.2"),
-    Part(name="NumPy", pin="numpy==2.4.6"),
-    Part(name="einops", pin="einops==0.8.2"),
-    Part(name="transformers", pin="transformers==5.23.0"),
+    ImagePart(name="tvm-ffi", pin="apache-tvm-ffi==0.1.12", backends=("tvm-ffi",)),
+    ImagePart(name="ninja", pin="ninja==1.13.2"),
+    ImagePart(name="NumPy", pin="numpy==2.4.6"),
+    ImagePart(name="einops", pin="einops==0.8.2"),
+    ImagePart(name="transformers", pin="transformers==5.23.0"),
 )
 """What pip brings, most of it what kernels are written in. tilelang needs a tvm-ffi below 0.1.13. cuTile
 needs a tileiras below 13.5, and finds it only beside ptxas and NVVM of its version; tileiras takes any.

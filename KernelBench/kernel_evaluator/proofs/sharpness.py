@@ -112,10 +112,10 @@ class Survey:
         for name, share in _shares(scene, known).items():
             sight.shares[name] = max(share, sight.shares.get(name, 0.0))
 
-    def _scene(self, distribution: str, seed: int) -> twins.Scene:
+    def _scene(self, distribution: str, seed: int) -> twins.TwinScene:
         exam = self.exam
         earlier_inputs, inputs = exam.draw(seed + 1, distribution), exam.draw(seed, distribution)
-        return twins.Scene(
+        return twins.TwinScene(
             model=exam.model,
             run=lambda model, given: exam.run(given, seed, model),
             inputs=inputs,
@@ -145,7 +145,7 @@ def _head(tensor: torch.Tensor) -> torch.Tensor:
     return tensor[: max(1, _FEW * len(tensor) // tensor.numel())].contiguous()
 
 
-def _shares(scene: twins.Scene, tolerances: list[compare.Tolerance]) -> dict[str, float]:
+def _shares(scene: twins.TwinScene, tolerances: list[compare.Tolerance]) -> dict[str, float]:
     """What share of an output's elements may be replaced within the tolerance; the largest counts.
 
     Of those that are not zero, and not exactly what replaces them: that is the problem's doing, as where

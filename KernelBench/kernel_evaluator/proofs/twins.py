@@ -41,7 +41,7 @@ Run = Callable[[torch.nn.Module, list[Any]], Outputs]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class TwinScene:
     """One draw: the model, its inputs and what it gives; another draw from before; how a model is run."""
 
     model: torch.nn.Module
@@ -53,10 +53,10 @@ class Scene:
     run_part: Callable[[int], torch.Tensor | None]
 
 
-Twin = Callable[[Scene], Outputs | None]
+Twin = Callable[[TwinScene], Outputs | None]
 
 
-def twins_of(scene: Scene, low: torch.dtype) -> dict[str, Twin]:
+def twins_of(scene: TwinScene, low: torch.dtype) -> dict[str, Twin]:
     """Give the twins of a problem by name; `scene` is one usual draw of it, `low` half precision there."""
     found: dict[str, Twin] = {}
     models: dict[str, torch.nn.Module] = {}
@@ -80,7 +80,7 @@ def may_do_nothing(name: str) -> bool:
     return name.startswith(STEP) or name == HALF
 
 
-def attempt(twin: Twin, scene: Scene) -> Outputs | None:
+def attempt(twin: Twin, scene: TwinScene) -> Outputs | None:
     """What a twin gives; None where it cannot be made, or gives something of another form."""
     try:
         given = twin(scene)
@@ -96,7 +96,7 @@ def attempt(twin: Twin, scene: Scene) -> Outputs | None:
 
 
 def _rounded_twin(
-    scene: Scene, *, how: Callable[[Any], Any], models: dict[str, torch.nn.Module], name: str
+    scene: TwinScene, *, how: Callable[[Any], Any], models: dict[str, torch.nn.Module], name: str
 ) -> Outputs:
     if name not in models:
         models[name] = copy.deepcopy(scene.model)
@@ -118,14 +118,14 @@ def _rounded(value: Any, *, to: str) -> Any:
     return (odd.add_(whole).add_((1 << (bits - 1)) - 1) & ~((1 << bits) - 1)).view(torch.float32)
 
 
-def _half_arithmetic(scene: Scene, *, dtype: torch.dtype) -> Outputs:
+def _half_arithmetic(scene: TwinScene, *, dtype: torch.dtype) -> Outputs:
     kind = scene.expected[0].device.type
     with torch.autocast(kind, dtype=dtype):
         given = scene.run(scene.model, scene.inputs)
     return [one.to(other.dtype) for one, other in zip(given, scene.expected, strict=True)]
 
 
-def _on_other_inputs(scene: Scene, *, how: Callable[[torch.Tensor], torch.Tensor]) -> Outputs | None:
+def _on_other_inputs(scene: TwinScene, *, how: Callable[[torch.Tensor], torch.Tensor]) -> Outputs | None:
     inputs = [
         how(value) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
         for value in scene.inputs
@@ -164,14 +164,14 @@ def _half(value: torch.Tensor, *, axis: int) -> torch.Tensor:
     return given
 
 
-def _half_earlier(scene: Scene) -> Outputs | None:
+def _half_earlier(scene: TwinScene) -> Outputs | None:
     if any(one.dim() == 0 or len(one) < 2 for one in scene.expected):
         return None
     pairs = zip(scene.expected, scene.earlier, strict=True)
     return [torch.cat([right[: len(right) // 2], then[len(right) // 2 :]]) for right, then in pairs]
 
 
-def _null(scene: Scene, *, answer: Callable[[null_answers.Scene], torch.Tensor | None]) -> Outputs | None:
+def _null(scene: TwinScene, *, answer: Callable[[null_answers.Scene], torch.Tensor | None]) -> Outputs | None:
     given = []
     for at, (right, then) in enumerate(zip(scene.expected, scene.earlier, strict=True)):
         found = answer(
@@ -207,7 +207,7 @@ class _Steps(TorchFunctionMode):
         return taken if self.count - 1 == self.left_out else value
 
 
-def _without_step(scene: Scene, *, step: int) -> Outputs:
+def _without_step(scene: TwinScene, *, step: int) -> Outputs:
     return scene.run(_Stepping(scene.model, _Steps(step)), scene.inputs)
 
 
@@ -223,7 +223,7 @@ class _Stepping(torch.nn.Module):
             return self.model(*inputs)
 
 
-def _least_steps(scene: Scene) -> list[int]:
+def _least_steps(scene: TwinScene) -> list[int]:
     """The steps whose absence shows least on a draw, though it may show on others."""
     counter = _Steps()
     scene.run(_Stepping(scene.model, counter), scene.inputs)

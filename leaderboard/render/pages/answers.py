@@ -19,7 +19,7 @@ COST_MARGIN = (52.0, 12.0, 20.0, 38.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class BoardAnswer:
     """The board in one line."""
 
     best: EntryLine
@@ -66,14 +66,14 @@ class CostChart:
     upward: tuple[charts.Tick, ...]
 
 
-def answer(site: Site, view: BoardView) -> Answer | None:
+def answer(site: Site, view: BoardView) -> BoardAnswer | None:
     """Give the board in one line; None where no entry is ranked."""
     best = view.best
     if best is None:
         return None
     problems = ranked_problems(site, view)
     fastest = [view.fastest[problem] for problem in problems if problem in view.fastest]
-    return Answer(
+    return BoardAnswer(
         best=best,
         against_best=best.standing.against.get("best"),
         solved=len(fastest),

@@ -33,7 +33,7 @@ ROWS_IN_PAGE = 25
 
 
 @dataclass(frozen=True)
-class Cell:
+class AtlasCell:
     """One problem of the atlas; `over` is the best entry's speedup over the best of PyTorch.
 
     `unranked` says that the problem counts in no figure on the board.
@@ -209,13 +209,15 @@ def write_problem_list(site: Site) -> None:
         )
 
 
-def atlas(rows: Sequence[tuple[str, Problem, Results | None, str]]) -> dict[int, list[Cell]]:
+def atlas(rows: Sequence[tuple[str, Problem, Results | None, str]]) -> dict[int, list[AtlasCell]]:
     """Colour every problem by the best entry over the best of PyTorch: level to cells."""
-    cells: dict[int, list[Cell]] = {}
+    cells: dict[int, list[AtlasCell]] = {}
     for problem, item, found, of_family in rows:
         over = found.over_best if found else None
         unranked = bool(found and found.unranked_because)
-        cells.setdefault(item.level, []).append(Cell(problem, item, of_family, over, _tone(over), unranked))
+        cells.setdefault(item.level, []).append(
+            AtlasCell(problem, item, of_family, over, _tone(over), unranked)
+        )
     return cells
 
 

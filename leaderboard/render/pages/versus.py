@@ -18,7 +18,7 @@ from leaderboard.render.site import BoardView, Site
 PAIRED = 4
 """So many of a board's best entries are compared with each other on pages of their own."""
 
-Outcome = Literal["a", "b", "tie", "only a", "only b", "a did not send", "b did not send", "neither"]
+PairOutcome = Literal["a", "b", "tie", "only a", "only b", "a did not send", "b did not send", "neither"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Versus:
     view: BoardView
     a: EntryLine
     b: EntryLine
-    counts: Counter[Outcome]
+    counts: Counter[PairOutcome]
     ratio: float | None
 
     @property
@@ -68,7 +68,7 @@ def versus(view: BoardView, a: EntryLine, b: EntryLine) -> Versus:
         }
         for side in (a, b)
     )
-    outcomes: Counter[Outcome] = Counter()
+    outcomes: Counter[PairOutcome] = Counter()
     logs = []
     for problem in left.keys() | right.keys():
         ours, theirs = left.get(problem), right.get(problem)
@@ -80,7 +80,7 @@ def versus(view: BoardView, a: EntryLine, b: EntryLine) -> Versus:
     return Versus(view=view, a=a, b=b, counts=outcomes, ratio=ratio)
 
 
-def outcome(a: KernelLine | None, b: KernelLine | None) -> Outcome:
+def outcome(a: KernelLine | None, b: KernelLine | None) -> PairOutcome:
     """Say what came of one problem. A win needs two correct kernels whose intervals do not meet."""
     is_a, is_b = (line is not None and line.is_correct and bool(line.speedup) for line in (a, b))
     if not is_a and not is_b:

@@ -39,7 +39,7 @@ Print = tuple[str, int, int, str]
 
 
 @dataclass(frozen=True)
-class Memory:
+class BuildMemory:
     """A folder of what was read; `stamp` names the code and the rules that it was read with."""
 
     folder: Path

@@ -37,7 +37,7 @@ from leaderboard.render.model import (
 from leaderboard.render.parts.lines import is_scored
 from leaderboard.render.published import read_published
 from leaderboard.render.reading.readings import EntryReader, Reading
-from leaderboard.render.reading.remembered import Memory, stamp_of
+from leaderboard.render.reading.remembered import BuildMemory, stamp_of
 from leaderboard.render.stamp import present_evaluator
 from leaderboard.render.workers import spread, without_collection
 from leaderboard.resources import SCHEMAS
@@ -68,7 +68,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     problems = tuple(ProblemSet(places.problems))
     certificates = read_certificates(places.certificates)
     reader = EntryReader(data=places.data, submissions=places.submissions, certificates=certificates)
-    memory = None if config.memory is None else Memory(config.memory, stamp_of(certificates))
+    memory = None if config.memory is None else BuildMemory(config.memory, stamp_of(certificates))
     known = Known() if memory is None else memory.recall_known()
     with without_collection():
         readings = _read_entries(reader, places, config, memory)
@@ -106,7 +106,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
 
 
 def _read_entries(
-    reader: EntryReader, places: Places, config: SiteConfig, memory: Memory | None
+    reader: EntryReader, places: Places, config: SiteConfig, memory: BuildMemory | None
 ) -> list[Reading]:
     """Read every entry with its results on all boards; give the results in the order of their paths."""
     by_entry: dict[str, list[Path]] = defaultdict(list)

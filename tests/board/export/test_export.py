@@ -24,7 +24,7 @@ from leaderboard.export.training import conversations, preferences, trajectories
 from leaderboard.files import store
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.generate.replies import read_replies
-from leaderboard.generate.request import Request
+from leaderboard.generate.request import GenerationRequest
 
 KERNEL = (
     "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
@@ -42,7 +42,7 @@ def run(tmp_path_factory):
     """A run of one turn, four samples of two problems, and the work file of its evaluation."""
     folder = tmp_path_factory.mktemp("runs")
     with serving(CannedModel(answer)) as url:
-        asked = Request(
+        asked = GenerationRequest(
             run_name="one",
             model="m",
             base_url=url,
@@ -154,7 +154,7 @@ def test_every_export_says_alike_why_a_reply_is_left_out(run):
 def test_the_turns_of_a_sample_carry_their_feedback_and_rewards(tmp_path):
     with serving(CannedModel(lambda messages, number: f"{HEADS[2 if number <= 1 else 0]}\n{KERNEL}")) as url:
         only = {"only": "1/1", "check": False, "turns": 3}
-        Request(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open(rows_of).draw(
+        GenerationRequest(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open(rows_of).draw(
             lambda key: None
         )
     [line] = trajectories(read_samples([tmp_path / "run"], []), Thinking()).lines
@@ -167,7 +167,9 @@ def test_what_was_thought_before_an_earlier_answer_is_in_no_prompt(tmp_path):
     model = CannedModel(lambda messages, number: f"{KERNEL}# {number}\n", script=("thoughts",))
     with serving(model) as url:
         only = {"only": "1/19", "backend": "triton", "regenerations": 1}
-        Request(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open().draw(lambda key: None)
+        GenerationRequest(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open().draw(
+            lambda key: None
+        )
     samples = [
         Sample(run="run", reply=reply, row=rows_of([_job(reply.key, reply.code)])[0])
         for reply in read_replies(tmp_path / "run")

@@ -91,10 +91,10 @@ def test_thoughts_that_servers_tell_apart_are_kept(message, reasoning, text):
 
 
 def test_a_server_that_needs_a_key_says_so_before_anything_is_asked(tmp_path, monkeypatch):
-    from leaderboard.generate.request import Request
+    from leaderboard.generate.request import GenerationRequest
 
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    asked = Request(run_name="r", model="m", server="openai", runs=tmp_path, only="1/1")
+    asked = GenerationRequest(run_name="r", model="m", server="openai", runs=tmp_path, only="1/1")
     with pytest.raises(ValueError, match="the server openai needs a key: set OPENAI_API_KEY"):
         asked.open()
 

@@ -21,10 +21,10 @@ from leaderboard.commands.generate import Waits
 from leaderboard.files import store
 from leaderboard.generate.extract import code_blocks, kernel_block
 from leaderboard.generate.journal import Journal
-from leaderboard.generate.models import LiteLLMModel, ModelError, OpenAIModel, Price, TransientError
+from leaderboard.generate.models import LiteLLMModel, ModelError, OpenAIModel, TokenPrice, TransientError
 from leaderboard.generate.patience import Patience
-from leaderboard.generate.request import Request
-from leaderboard.generate.run import ConfigError, Generation, Options
+from leaderboard.generate.request import GenerationRequest
+from leaderboard.generate.run import ConfigError, Generation, GenerationOptions
 from leaderboard.prompts import PROMPTS_TOML, PromptOptions
 from leaderboard.prompts.shown import shown
 
@@ -49,7 +49,7 @@ def request(tmp_path, url, **more):
         "first_wait": 0.01,
         "check": False,
     }
-    return Request(**{**options, **more})
+    return GenerationRequest(**{**options, **more})
 
 
 def draw(asked):
@@ -212,7 +212,7 @@ def test_what_the_model_is_sent_and_what_it_costs(tmp_path, monkeypatch):
     assert ("canned", 0.5, 50, "low") == tuple(
         body[k] for k in ("model", "temperature", "max_tokens", "reasoning_effort")
     )
-    assert pytest.approx(3 * Price(prompt=3, completion=15).cost_usd(100, 10)) == outcome.totals.cost_usd
+    assert pytest.approx(3 * TokenPrice(prompt=3, completion=15).cost_usd(100, 10)) == outcome.totals.cost_usd
     logged = (tmp_path / "run" / "level_1_problem_1_sample_0_prompt.txt").read_text()
     assert logged in [item["messages"][0]["content"] for item in server.requests]
     assert "secret" not in (tmp_path / "run" / "generation_config.yaml").read_text()
@@ -310,7 +310,7 @@ def test_a_server_that_wishes_for_ages_is_asked_again_as_soon_as_patience_allows
     patience = Patience(first_s=0.01, longest_wish_s=0.02)
     with serving(CannedModel(kernel_for, (f"429 {wish}", GOOD))) as url:
         model = OpenAIModel(name="canned", base_url=url)
-        options = Options(check_kernel=False, patience=patience)
+        options = GenerationOptions(check_kernel=False, patience=patience)
         run = Generation(request(tmp_path, url).folder, problems, model, options=options)
         waits = []
         outcome = run.draw(lambda key: None, lambda why, wait_s: waits.append((why, wait_s)))
@@ -340,7 +340,9 @@ def test_options_that_come_or_go_are_refused_and_a_folder_without_samples_takes_
 
 
 def test_prices_are_dollars_a_million_tokens_of_prompt_and_answer_each():
-    assert pytest.approx(2 * 3.0 + 1 * 15.0) == Price(prompt=3, completion=15).cost_usd(2_000_000, 1_000_000)
+    assert pytest.approx(2 * 3.0 + 1 * 15.0) == TokenPrice(prompt=3, completion=15).cost_usd(
+        2_000_000, 1_000_000
+    )
 
 
 @pytest.mark.parametrize(
@@ -375,7 +377,7 @@ def test_an_odd_finish_reason_costs_no_answer_and_no_line_of_the_journal(tmp_pat
     with serving(CannedModel(kernel_for, ("odd_end",))) as url:
         outcome = draw(request(tmp_path, url, price="3,15"))
     assert (3, 3, 300) == (outcome.finished, outcome.totals.replies, outcome.totals.prompt_tokens)
-    assert pytest.approx(3 * Price(prompt=3, completion=15).cost_usd(100, 10)) == outcome.totals.cost_usd
+    assert pytest.approx(3 * TokenPrice(prompt=3, completion=15).cost_usd(100, 10)) == outcome.totals.cost_usd
 
 
 def test_a_key_that_the_server_refuses_ends_the_run(tmp_path):

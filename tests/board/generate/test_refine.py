@@ -6,7 +6,7 @@ from fake_engine import rows_of
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Failure, Row, Status
 
-from leaderboard.generate.request import Request
+from leaderboard.generate.request import GenerationRequest
 from leaderboard.generate.turns import TurnFile, feedback
 
 KERNEL = "class ModelNew: ...\n"
@@ -20,7 +20,7 @@ def attempt_of_its_turn(messages, number):
 
 def generation(tmp_path, url, judge=rows_of, **more):
     only = {"only": "1/1,1/2", "check": False, "turns": 3, **more}
-    return Request(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open(judge)
+    return GenerationRequest(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open(judge)
 
 
 def test_the_fastest_correct_attempt_is_handed_in(tmp_path):

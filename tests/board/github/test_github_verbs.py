@@ -27,19 +27,19 @@ from leaderboard.files import store
 from leaderboard.files.ledger import read_all
 from leaderboard.files.submission import parse
 from leaderboard.github.evaluation import BILL
-from leaderboard.github.event import Runner
-from leaderboard.github.gitrepo import GitError, Remote, commit_to_remote
+from leaderboard.github.event import WorkflowRunner
+from leaderboard.github.gitrepo import GitError, RemoteBranch, commit_to_remote
 from leaderboard.github.host import connect
 from leaderboard.github.publish import Publication, run_publish
 from leaderboard.github.say import Voice
-from leaderboard.github.settings import Patience, SettingsError, read_settings
-from leaderboard.show.comment import Report, render_comment
+from leaderboard.github.settings import HostPatience, SettingsError, read_settings
+from leaderboard.show.comment import PullReport, render_comment
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = ROOT / ".github/evaluation.toml"
 HEAD = "a" * 40
-PATIENCE = Patience(api_retries=0, pause_s=0.0, limit_wait_s=1.0)
+PATIENCE = HostPatience(api_retries=0, pause_s=0.0, limit_wait_s=1.0)
 RAW = b'{"metadata": {"display_name": "Alice"}, "kernels": {"level_1_problem_19_sample_0": "class ModelNew: pass"}}'
 
 
@@ -152,8 +152,8 @@ def voice(host: Host) -> Iterator[Voice]:
         yield Voice(host=connect(url, "o/r", "t", patience=PATIENCE), runner=runner_of(url))
 
 
-def runner_of(api_url: str, server_url: str = "https://example.org") -> Runner:
-    return Runner(
+def runner_of(api_url: str, server_url: str = "https://example.org") -> WorkflowRunner:
+    return WorkflowRunner(
         api_url=api_url,
         server_url=server_url,
         repository="o/r",
@@ -165,7 +165,7 @@ def runner_of(api_url: str, server_url: str = "https://example.org") -> Runner:
 
 
 def test_a_second_comment_of_ours_is_taken_away(host: Host, voice: Voice) -> None:
-    body = render_comment(Report(state="waiting", head_sha=HEAD))
+    body = render_comment(PullReport(state="waiting", head_sha=HEAD))
     host.pulls[7].comments += [{"id": n, "body": body, "user": BOT, "url": url_of(voice, n)} for n in (1, 2)]
     voice.host.put_comment(7, body + "more")
 
@@ -180,7 +180,7 @@ def test_our_comment_is_found_behind_pages_of_others(host: Host, voice: Voice) -
     others = [{"id": n, "body": "+1", "user": {"login": "eve", "id": 9}} for n in range(1000, 1150)]
     host.pulls[7].comments += others
     for state_now in ("waiting", "running"):
-        voice.host.put_comment(7, render_comment(Report(state=state_now, head_sha=HEAD)))
+        voice.host.put_comment(7, render_comment(PullReport(state=state_now, head_sha=HEAD)))
 
     assert 151 == len(host.pulls[7].comments)
 
@@ -277,13 +277,13 @@ def test_a_forged_bill_counts_as_the_cap_and_leaves_the_ledger_readable(
 
 
 @pytest.fixture
-def remote(tmp_path: Path) -> Remote:
+def remote(tmp_path: Path) -> RemoteBranch:
     bare, work = tmp_path / "host.git", tmp_path / "work"
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@t"]
     subprocess.run([*git, "init", "-q", "-b", "main", str(work)], check=True)
     subprocess.run([*git, "-C", str(work), "commit", "-q", "--allow-empty", "-m", "first"], check=True)
     subprocess.run([*git, "clone", "-q", "--bare", str(work), str(bare)], check=True)
-    return Remote(url=f"file://{bare}", ref="main", start_ref="main", token="secret-of-the-test")
+    return RemoteBranch(url=f"file://{bare}", ref="main", start_ref="main", token="secret-of-the-test")
 
 
 def adding(name: str, before_push=lambda: None):
@@ -295,12 +295,12 @@ def adding(name: str, before_push=lambda: None):
     return change
 
 
-def files(remote: Remote, ref: str = "main") -> set[str]:
+def files(remote: RemoteBranch, ref: str = "main") -> set[str]:
     listed = ["git", "-C", remote.url.removeprefix("file://"), "ls-tree", "--name-only", ref]
     return set(subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split())
 
 
-def test_who_loses_the_race_begins_again_on_what_the_other_pushed(remote: Remote) -> None:
+def test_who_loses_the_race_begins_again_on_what_the_other_pushed(remote: RemoteBranch) -> None:
     rivals = [f"rival-{number}" for number in range(9)]  # as where ten pull requests are labelled at once
     all_of_them = {"mine", *rivals}
 
@@ -315,14 +315,14 @@ def test_who_loses_the_race_begins_again_on_what_the_other_pushed(remote: Remote
     assert 9 == len(set(waited)), "nobody waits as long as another"
 
 
-def test_no_change_is_no_commit(remote: Remote) -> None:
+def test_no_change_is_no_commit(remote: RemoteBranch) -> None:
     commit_to_remote(remote, adding("same"))
 
     assert not commit_to_remote(remote, adding("same"))
 
 
-def test_results_may_go_to_a_branch_that_does_not_exist_yet(remote: Remote) -> None:
-    elsewhere = Remote(url=remote.url, ref="results", start_ref="main")
+def test_results_may_go_to_a_branch_that_does_not_exist_yet(remote: RemoteBranch) -> None:
+    elsewhere = RemoteBranch(url=remote.url, ref="results", start_ref="main")
     commit_to_remote(elsewhere, adding("mine"))
 
     assert {"mine"} == files(remote, "results")
@@ -331,7 +331,7 @@ def test_results_may_go_to_a_branch_that_does_not_exist_yet(remote: Remote) -> N
 
 @pytest.mark.parametrize(("status", "tries"), [(503, 2), (403, 0)])
 def test_a_host_that_is_away_for_a_while_is_asked_again_and_one_that_refuses_is_not(
-    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, tries: int
+    remote: RemoteBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, tries: int
 ) -> None:
     real, left = shutil.which("git"), tmp_path / "left"
     left.write_text("xx")
@@ -353,7 +353,7 @@ exec {real} "$@"
     assert ({"mine"} if tries else set()) == files(remote)
 
 
-def test_the_token_stands_on_no_command_line_and_in_no_file(remote: Remote, tmp_path: Path) -> None:
+def test_the_token_stands_on_no_command_line_and_in_no_file(remote: RemoteBranch, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     shim = tmp_path / "bin/git"
     shim.parent.mkdir()

@@ -14,7 +14,7 @@ from fakes.project import PEOPLE, submission
 
 from leaderboard.github.host import connect
 from leaderboard.github.inspect import Inspection, inspect_pull
-from leaderboard.github.settings import Patience
+from leaderboard.github.settings import HostPatience
 
 ROOT = Path(__file__).resolve().parents[3]
 KERNEL = ("level_1_problem_19_sample_0", "#")
@@ -178,7 +178,7 @@ def sent(repository: Repository, served: tuple[Host, str], case: Hostile) -> Ins
     )
     for name, value in {"longest_list": 100_000, **case.facts}.items():
         setattr(host, name, value)
-    api = connect(url, "o/r", "t", patience=Patience(api_retries=0, pause_s=0.0, limit_wait_s=1.0))
+    api = connect(url, "o/r", "t", patience=HostPatience(api_retries=0, pause_s=0.0, limit_wait_s=1.0))
     return inspect_pull(api, api.pull(9), host.head_of(host.pulls[9]))
 
 
@@ -211,7 +211,7 @@ def test_a_branch_that_forked_in_two_places_is_not_judged_by_one_of_them(
     try:
         repository.commit({ALICES: None, NEW: MINE}, "refs/pull/9/head", earlier, merges=before)
         host.pulls[9] = Pull(number=9, author="bob", branch="y", base_sha=before)
-        api = connect(url, "o/r", "t", patience=Patience(api_retries=0, pause_s=0.0, limit_wait_s=1.0))
+        api = connect(url, "o/r", "t", patience=HostPatience(api_retries=0, pause_s=0.0, limit_wait_s=1.0))
         problems = inspect_pull(api, api.pull(9), host.head_of(host.pulls[9])).problems
 
         merged = repository.git("merge-tree", "--write-tree", "main", "refs/pull/9/head")

@@ -9,12 +9,12 @@ import pytest
 
 from leaderboard.files.store import StoreError
 from leaderboard.github import queue
-from leaderboard.github.queue import Item
+from leaderboard.github.queue import QueueItem
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
 
-def item(pull: int, *, by: str = "maria", author: int = 0, minute: int = 0, **facts: object) -> Item:
+def item(pull: int, *, by: str = "maria", author: int = 0, minute: int = 0, **facts: object) -> QueueItem:
     values = {
         "pull": pull,
         "head_sha": f"{pull:040x}",
@@ -30,10 +30,10 @@ def item(pull: int, *, by: str = "maria", author: int = 0, minute: int = 0, **fa
         "asked_at": queue.stamp(NOW + timedelta(minutes=minute)),
         "seconds": 600.0,
     }
-    return Item(**{**values, **facts})
+    return QueueItem(**{**values, **facts})
 
 
-def run(found: queue.Queue, one: Item, number: int = 1) -> queue.Queue:
+def run(found: queue.Queue, one: QueueItem, number: int = 1) -> queue.Queue:
     return queue.replaced(found, one, queue.begun(one, run=number, max_usd=60.0, now=NOW))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kernel_evaluator.records.places import PROBLEM_SET
 
-from leaderboard.render.reading.remembered import Memory
+from leaderboard.render.reading.remembered import BuildMemory
 from leaderboard.render.stamp import made_with
 
 OURS = ("leaderboard", "kernel_evaluator")
@@ -25,20 +25,22 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 @pytest.fixture
-def memory(tmp_path: Path, files: list[Path]) -> Memory:
-    kept = Memory(tmp_path / "read", "code 1")
+def memory(tmp_path: Path, files: list[Path]) -> BuildMemory:
+    kept = BuildMemory(tmp_path / "read", "code 1")
     kept.keep("mine", files, ["scores"])
     return kept
 
 
-def test_what_has_not_changed_is_recalled_even_from_a_new_checkout(memory: Memory, files: list[Path]) -> None:
+def test_what_has_not_changed_is_recalled_even_from_a_new_checkout(
+    memory: BuildMemory, files: list[Path]
+) -> None:
     assert memory.recall("mine", files) == ["scores"]
     os.utime(files[0], (1, 1))
     assert memory.recall("mine", files) == ["scores"]
 
 
 def test_a_changed_a_missing_and_a_further_file_are_read_again(
-    memory: Memory, files: list[Path], tmp_path: Path
+    memory: BuildMemory, files: list[Path], tmp_path: Path
 ) -> None:
     further = tmp_path / "struck.json"
     further.write_text("[]")
@@ -51,25 +53,25 @@ def test_a_changed_a_missing_and_a_further_file_are_read_again(
     assert memory.recall("other", files) is None
 
 
-def test_other_code_and_a_torn_file_count_as_nothing_known(memory: Memory, files: list[Path]) -> None:
-    assert Memory(memory.folder, "code 2").recall("mine", files) is None
+def test_other_code_and_a_torn_file_count_as_nothing_known(memory: BuildMemory, files: list[Path]) -> None:
+    assert BuildMemory(memory.folder, "code 2").recall("mine", files) is None
     path = memory.folder / "mine.pickle"
     path.write_bytes(path.read_bytes()[:-7])
     assert memory.recall("mine", files) is None
 
 
-def test_entries_that_are_gone_are_forgotten(memory: Memory) -> None:
+def test_entries_that_are_gone_are_forgotten(memory: BuildMemory) -> None:
     memory.forget(frozenset({"other"}))
     assert list(memory.folder.iterdir()) == []
 
 
-def test_what_was_worked_out_is_known_to_the_next_build_of_the_same_code(memory: Memory) -> None:
+def test_what_was_worked_out_is_known_to_the_next_build_of_the_same_code(memory: BuildMemory) -> None:
     known = memory.recall_known()
     known.all_of({"mine": "digest"}, lambda _: {"mine": (1.0, 2.0)})
     memory.keep_known(known)
     memory.forget(frozenset())
     assert memory.recall_known().get("digest") == (1.0, 2.0)
-    assert Memory(memory.folder, "code 2").recall_known().get("digest") is None
+    assert BuildMemory(memory.folder, "code 2").recall_known().get("digest") is None
     (memory.folder / "known").write_bytes(b"torn")
     assert memory.recall_known().get("digest") is None
 

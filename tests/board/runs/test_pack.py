@@ -13,7 +13,7 @@ from kernel_evaluator.upstream.files import RunFolder
 
 from leaderboard.checks.report import validate_file
 from leaderboard.files.submission import load
-from leaderboard.generate.completions import Reply
+from leaderboard.generate.completions import Completion
 from leaderboard.generate.journal import Journal
 from leaderboard.generate.run import write_config
 from leaderboard.runs.pack import PackError, find_kernels, generation_metadata, pack, unpack
@@ -195,7 +195,7 @@ def test_the_cost_goes_along_where_the_price_of_every_answer_is_known(tmp_path, 
     run = run_folder(tmp_path / "a", KernelKey(1, 1))
     write_config(run.config_path, {"model_name": "m-1"})
     for cost in costs:
-        Journal(run.path).add_reply(KernelKey(1, 1), Reply(text="", cost_usd=cost), turn=1)
+        Journal(run.path).add_reply(KernelKey(1, 1), Completion(text="", cost_usd=cost), turn=1)
     assert {"model": "m-1", **known} == generation_metadata([run.path])["generation"]
 
 

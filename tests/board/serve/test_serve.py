@@ -25,7 +25,7 @@ from leaderboard.serve import process, workers
 from leaderboard.serve.connections import PatientConnection
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.metrics import Metrics
-from leaderboard.serve.workers import Device
+from leaderboard.serve.workers import WorkerDevice
 
 KERNEL = "class ModelNew: ...\n"
 
@@ -63,7 +63,7 @@ def test_each_of_a_queue_is_judged_by_its_own_settings():
 
 
 def test_two_devices_judge_at_the_same_time():
-    devices = [Device(name="gpu0", gpus=(0,)), Device(name="gpu1", gpus=(1,))]
+    devices = [WorkerDevice(name="gpu0", gpus=(0,)), WorkerDevice(name="gpu1", gpus=(1,))]
     with serving(devices=devices, batch_size=1) as url, JudgeClient(url) as client:
         slow = client.submit(1, 1, f"# sleep 30\n{KERNEL}")
         quick = client.submit(1, 2, f"# speedup 2.0\n{KERNEL}")

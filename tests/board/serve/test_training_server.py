@@ -19,7 +19,7 @@ from leaderboard.serve import MAX_BATCH, guards
 from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements, QueueFullError
 from leaderboard.serve.keys import Key, Keyring, KeysFileError, keyring_of, read_keys
-from leaderboard.serve.memory import Memory, MemoryFileError
+from leaderboard.serve.memory import MemoryFileError, VerdictMemory
 from leaderboard.serve.requests import NewJudgement
 from leaderboard.serve.workers import COMMAND
 
@@ -69,7 +69,7 @@ def test_the_same_kernel_sent_by_many_at_once_is_judged_once(tmp_path):
 
 @pytest.fixture
 def judgements(tmp_path):
-    return Judgements(max_queued=2, max_kept=10, memory=Memory(tmp_path / "m"))
+    return Judgements(max_queued=2, max_kept=10, memory=VerdictMemory(tmp_path / "m"))
 
 
 def asked(name, **change):
@@ -118,7 +118,7 @@ def test_what_is_to_be_judged_again_needs_room_though_a_verdict_on_the_same_is_r
 
 
 def test_the_memory_is_bounded_and_what_was_used_last_stays(tmp_path):
-    memory = Memory(tmp_path / "m", max_bytes=50_000)
+    memory = VerdictMemory(tmp_path / "m", max_bytes=50_000)
     for number in range(400):
         memory.keep(
             f"{number}", {"row": {"status": "correct", "log": hashlib.sha512(b"%d" % number).hexdigest() * 8}}
@@ -131,7 +131,7 @@ def test_the_memory_is_bounded_and_what_was_used_last_stays(tmp_path):
 
 
 def test_a_verdict_costs_as_little_to_keep_however_many_there_are(tmp_path):
-    memory = Memory(tmp_path / "m")
+    memory = VerdictMemory(tmp_path / "m")
     steps = []
     memory._file.set_progress_handler(lambda: steps.append(1), 10)
     for number in range(2000):
@@ -144,15 +144,15 @@ def test_a_verdict_costs_as_little_to_keep_however_many_there_are(tmp_path):
 def test_a_file_that_holds_no_verdicts_is_named_and_a_broken_one_costs_no_verdict(tmp_path):
     (tmp_path / "text").write_text("no database, and long enough to be read as one" * 10)
     with pytest.raises(MemoryFileError, match="text: no verdicts can be kept there"):
-        Memory(tmp_path / "text")
-    memory = Memory(tmp_path / "m")
+        VerdictMemory(tmp_path / "text")
+    memory = VerdictMemory(tmp_path / "m")
     memory.close()
     memory.keep("a", {"row": {}})
     assert (memory.find("a"), memory.failures) == (None, 2)
 
 
 def test_a_verdict_is_found_though_its_use_cannot_be_noted(tmp_path):
-    memory = Memory(tmp_path / "m")
+    memory = VerdictMemory(tmp_path / "m")
     memory.keep("a", {"row": {"status": "correct"}})
     memory._file.execute("PRAGMA query_only = 1")  # so that nothing can be written, as on a full disk
     assert {"row": {"status": "correct"}} == memory.find("a")

@@ -11,8 +11,8 @@ from leaderboard.show.comment import (
     LIMIT,
     MARKER,
     Bill,
-    Outcome,
-    Report,
+    PullReport,
+    ScoredRun,
     add_notice,
     render_comment,
     stage_of,
@@ -62,8 +62,8 @@ def correct(problem: int, speedup: float = 2.0) -> Row:
     return row(problem, Status.CORRECT, **timed)
 
 
-def outcome(rows: list[Row], **fields: object) -> Outcome:
-    return Outcome(standing=None, entrants=0, board="H100", rows=tuple(rows), **fields)
+def outcome(rows: list[Row], **fields: object) -> ScoredRun:
+    return ScoredRun(standing=None, entrants=0, board="H100", rows=tuple(rows), **fields)
 
 
 def without_code(markdown: str) -> str:
@@ -83,7 +83,7 @@ def without_code(markdown: str) -> str:
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_is_code_wherever_it_stands_in_the_comment(text: str) -> None:
-    report = Report(
+    report = PullReport(
         state="failed",
         head_sha=HEAD,
         entry="alice-first",
@@ -140,7 +140,7 @@ def test_a_comment_that_would_be_too_long_loses_its_least_important_parts() -> N
         for sample in range(100)
     ]
     earlier = tuple(replace(each, status=Status.INFRA_ERROR) for each in rows)
-    report = Report(
+    report = PullReport(
         state="failed",
         head_sha=HEAD,
         entry=long,
@@ -166,7 +166,7 @@ def test_a_comment_that_would_be_too_long_loses_its_least_important_parts() -> N
 def test_failures_are_listed_by_cause_with_links() -> None:
     rows = [row(1, Status.MISMATCH, sample=1), failed(1), failed(2), row(3, Status.MISMATCH), correct(4)]
     links = {"level_1_problem_1_sample_0": "https://example.org/1"}
-    body = render_comment(Report(state="done", head_sha=HEAD, outcome=outcome(rows), links=links))
+    body = render_comment(PullReport(state="done", head_sha=HEAD, outcome=outcome(rows), links=links))
 
     assert "| runtime_error | 2 | [`1/1`](https://example.org/1), `1/2` |" in body
     assert "| mismatch | 2 | `1/3`, `1/1#1` |" in body, "what is scored comes first"
@@ -176,7 +176,7 @@ def test_what_changed_is_listed_and_what_did_not_is_not() -> None:
     before = (correct(1), correct(2), failed(3), correct(5), correct(9))
     now = [correct(1, 2.01), correct(2, 3.0), correct(3), correct(4), correct(5, 1.0)]
     now.append(row(5, Status.TIMEOUT, sample=1))
-    body = render_comment(Report(state="done", head_sha=HEAD, outcome=outcome(now, earlier=before)))
+    body = render_comment(PullReport(state="done", head_sha=HEAD, outcome=outcome(now, earlier=before)))
 
     assert "- `1/2`: 2.000× → 3.000×" in body
     assert "- `1/5`: 2.000× → 1.000×" in body, "what became slower is told as well"
@@ -190,7 +190,7 @@ def test_what_changed_is_listed_and_what_did_not_is_not() -> None:
 @pytest.mark.parametrize(("usd", "said"), [(1.353, "1.36"), (1.1, "1.10"), (0.001, "0.01"), (0.0, "0.00")])
 def test_a_bill_with_a_price_says_what_it_cost_at_most(usd: float, said: str) -> None:
     bill = Bill(gpu_seconds=1234.0, cpu_seconds=5.0, usd=usd)
-    body = render_comment(Report(state="done", head_sha=HEAD, outcome=outcome([], bill=bill)))
+    body = render_comment(PullReport(state="done", head_sha=HEAD, outcome=outcome([], bill=bill)))
 
     assert "1,234 GPU-seconds" in body
     assert f"which cost ${said} at most" in body
@@ -200,7 +200,7 @@ def test_a_bill_with_a_price_says_what_it_cost_at_most(usd: float, said: str) ->
     "text", [*HOSTILE, "<!-- notice -->", f"<!-- notice --> <!-- /notice --> {'b' * 40}"]
 )
 def test_marks_in_a_title_move_no_notice_and_no_state(text: str) -> None:
-    body = render_comment(Report(state="waiting", head_sha=HEAD, display_name=text))
+    body = render_comment(PullReport(state="waiting", head_sha=HEAD, display_name=text))
     marked = add_notice(add_notice(body, "an older word"), "the newest word")
 
     assert body == marked.replace("<!-- notice -->\n> [!NOTE]\n> the newest word\n<!-- /notice -->\n", "", 1)
@@ -208,13 +208,13 @@ def test_marks_in_a_title_move_no_notice_and_no_state(text: str) -> None:
 
 
 def test_a_notice_of_several_lines_stays_one_notice() -> None:
-    body = render_comment(Report(state="waiting", head_sha=HEAD))
+    body = render_comment(PullReport(state="waiting", head_sha=HEAD))
 
     assert "second" not in add_notice(add_notice(body, "first\n<!-- /notice -->\nsecond"), "third")
 
 
 def test_a_notice_replaces_the_one_before_and_nothing_else() -> None:
-    body = render_comment(Report(state="waiting", head_sha=HEAD, entry="alice-first"))
+    body = render_comment(PullReport(state="waiting", head_sha=HEAD, entry="alice-first"))
     twice = add_notice(add_notice(body, "first"), "second \\1 \\g<0>")
 
     assert twice.startswith(MARKER)
@@ -224,7 +224,7 @@ def test_a_notice_replaces_the_one_before_and_nothing_else() -> None:
 
 
 def test_a_comment_says_for_whom_it_was_written() -> None:
-    body = render_comment(Report(state="running", head_sha=HEAD))
+    body = render_comment(PullReport(state="running", head_sha=HEAD))
 
     assert ("running", HEAD) == stage_of(add_notice(body, "a notice"))
     assert ("", "") == stage_of("nothing of ours")
@@ -235,7 +235,7 @@ def test_a_comment_says_for_whom_it_was_written() -> None:
     [("running", "pending"), ("invalid", "failure"), ("failed", "error"), ("done", "success")],
 )
 def test_the_commit_status_follows(state: str, wanted: str) -> None:
-    found, description = status_line(Report(state=state, head_sha=HEAD))
+    found, description = status_line(PullReport(state=state, head_sha=HEAD))
 
     assert wanted == found
     assert 0 < len(description) <= 140

@@ -15,7 +15,7 @@ from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Failure, Row, Status
 
-from leaderboard.show.comment import Outcome, Report, render_comment
+from leaderboard.show.comment import PullReport, ScoredRun, render_comment
 from leaderboard.show.progress import Reporter
 from leaderboard.texts.inert import cell, log_text
 from leaderboard.texts.say import say
@@ -74,9 +74,9 @@ def test_a_spreadsheet_gets_no_formula_whatever_stands_before_it(
 
 
 def test_logs_and_comments_get_none() -> None:
-    outcome = Outcome(standing=None, entrants=0, board="H100", rows=(row(),))
+    outcome = ScoredRun(standing=None, entrants=0, board="H100", rows=(row(),))
     comment = render_comment(
-        Report(state="done", head_sha="0" * 40, entry="x", display_name=TEXT, outcome=outcome)
+        PullReport(state="done", head_sha="0" * 40, entry="x", display_name=TEXT, outcome=outcome)
     )
 
     assert set() == harm_in(log_text(TEXT))
