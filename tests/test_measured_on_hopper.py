@@ -537,6 +537,9 @@ def test_kernels_in_bf16_judged_twice_on_h200s_agree_but_for_nine():
     )
     record = recorded_rows("results/H200-bf16/torch-compile-bf16.json")
     assert all(round(record[key].speedup, 2) == min(speedups) for key, *speedups in differ)
+    vgg = record["level_3_problem_11_sample_0"]
+    times = [figures(each)["runtime_ms"].median for each in (vgg.rounds, vgg.second["rounds"])]
+    assert [round(ms, 2) for ms in times] == [1.93, 1.6]
 
 
 def test_launching_a_call_took_longer_than_its_work_and_was_taken_for_shared_work():
