@@ -12,13 +12,14 @@ import typer
 
 from leaderboard.commands.ends import failed
 from leaderboard.commands.options import Format, Output, Problems, finite, problem_set_in
+from leaderboard.texts.columns import as_columns
 from leaderboard.texts.lists import counted
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
     from leaderboard.runs.analyze import Question
     from leaderboard.runs.compare import EntryComparison, Pair
-    from leaderboard.runs.reading import Measured
+    from leaderboard.runs.reading import KernelOutcome, Measured
 
 
 def register(app: typer.Typer) -> None:
@@ -101,7 +102,8 @@ def compare_command(
 ) -> None:
     """Put two runs side by side: what each gets right, and how much faster B is where both are right.
 
-    A `*` marks kernels whose intervals lie apart. Exit status: 0 shown, 1 a file cannot be read.
+    A table has speedups, or the status of what is not correct; the largest changes come first. A `*` marks
+    kernels whose intervals lie apart. Exit status: 0 shown, 1 a file cannot be read.
     """
     from leaderboard.files.store import StoreError
     from leaderboard.runs.compare import compare
@@ -150,14 +152,8 @@ def _shown(lines: Sequence[Mapping[str, Any]], output: Format, facts: Mapping[st
         import pandas as pd
 
         return str(pd.DataFrame(lines).to_csv(index=False))
-    from tabulate import tabulate
-
     head = "\n".join(f"{name}: {value}" for name, value in facts.items() if value not in ("", None))
-    return head + "\n\n" + tabulate([_rounded(line) for line in lines], headers="keys", tablefmt=output.style)
-
-
-def _rounded(line: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: f"{value:.3f}" if isinstance(value, float) else value for name, value in line.items()}
+    return head + "\n\n" + as_columns(lines, output.style)
 
 
 def _summary(comparison: EntryComparison) -> dict[str, Any]:
@@ -208,13 +204,11 @@ def _pair_line(pair: Pair) -> dict[str, Any]:
 
 
 def _pair_row(pair: Pair) -> dict[str, Any]:
-    line = _pair_line(pair)
     ratio = f"{pair.ratio:.3f}{'*' if pair.clear else ''}" if pair.ratio else "-"
-    return {
-        "kernel": line["key"],
-        "A": line["a_status"],
-        "B": line["b_status"],
-        "A speedup": line["a_speedup"],
-        "B speedup": line["b_speedup"],
-        "B over A": ratio,
-    }
+    return {"kernel": str(pair.key), "A": _told(pair.a), "B": _told(pair.b), "B over A": ratio}
+
+
+def _told(sample: KernelOutcome | None) -> str:
+    if sample is None:
+        return "missing"
+    return f"{sample.speedup:.3f}x" if sample.correct and sample.speedup else sample.status

@@ -77,7 +77,7 @@ class EntryComparison:
 
 
 def compare(a: Measured, b: Measured) -> EntryComparison:
-    """Put two runs side by side, largest change first.
+    """Put two runs side by side, largest change first, and what only one of them sent last.
 
     Speedups that were measured beside a reference are compared where both runs have them, at the same sizes
     and in the same precision; else plain times are, which hold on one kind of machine only.
@@ -89,9 +89,9 @@ def compare(a: Measured, b: Measured) -> EntryComparison:
     return EntryComparison(pairs=tuple(sorted(pairs, key=_by_change)), a=a, b=b)
 
 
-def _by_change(pair: Pair) -> tuple[bool, float, KernelKey]:
+def _by_change(pair: Pair) -> tuple[bool, bool, float, KernelKey]:
     change = abs(math.log(pair.ratio)) if pair.ratio else 0.0
-    return _correct(pair.a) == _correct(pair.b), -change, pair.key
+    return not (pair.a and pair.b), _correct(pair.a) == _correct(pair.b), -change, pair.key
 
 
 def _pair(key: KernelKey, a: KernelOutcome | None, b: KernelOutcome | None, alike: Alike) -> Pair:

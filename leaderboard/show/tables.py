@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leaderboard.stages.standings import THRESHOLDS, Against, Board, Reference, Scores, Standing
+from leaderboard.texts.columns import as_columns
 from leaderboard.texts.inert import cell
 
 UNSURE = "~"
@@ -17,11 +18,9 @@ Line = dict[str, Any]
 
 def as_table(boards: Sequence[Board], style: str = "simple") -> str:
     """Lay each board out for reading, in a style of tabulate (`simple`, `github`)."""
-    from tabulate import tabulate
-
     return "\n\n".join(
         f"{'## ' if style == 'github' else ''}{board.name}: {_said_of(board)}\n\n"
-        + tabulate([_shown(standing) for standing in board.standings], headers="keys", tablefmt=style)
+        + as_columns([_shown(standing) for standing in board.standings], style, kept=2)
         for board in boards
     )
 

@@ -398,6 +398,19 @@ def test_two_runs_side_by_side(tmp_path):
     assert "only A 1" in shown
 
 
+def test_what_only_one_run_sent_is_listed_last(tmp_path):
+    wrong = row(KernelKey(1, 19), status=Status.MISMATCH)
+    a = result_file(tmp_path / "a.json", (row(KernelKey(1, 1), 1.0), row(KernelKey(1, 68), 1.0)), entry="a")
+    b = result_file(tmp_path / "b.json", (wrong, row(KernelKey(1, 68), 1.5)), entry="b")
+    table = kbl("compare", a, b).stdout.partition("\n\n")[2].splitlines()
+    assert "kernel                       A        B         B over A" == table[0]
+    assert [
+        "level_1_problem_68_sample_0  1.000x   1.500x    1.500*",
+        "level_1_problem_1_sample_0   1.000x   missing   -",
+        "level_1_problem_19_sample_0  missing  mismatch  -",
+    ] == table[2:]
+
+
 def test_a_comparison_says_that_it_does_not_list_all(tmp_path):
     ours = result_file(tmp_path / "a.json")
     shown = {top: kbl("compare", ours, ours, "--top", str(top)).stdout for top in (1, 0)}
