@@ -136,7 +136,8 @@ async function evidence(kernel, code) {
   }
   if (kernel.language) facts.push(["Written in", kernel.language]);
   if (kernel.labels?.length) facts.push(["Labels", kernel.labels.join(", ")]);
-  for (const launch of launches(code)) facts.push(["Launch", el("code", {}, launch)]);
+  const found = launches(code);
+  if (found.length) facts.push([found.length > 1 ? "Launches" : "Launch", found.flatMap((launch, at) => [at ? ", " : "", el("code", {}, launch)])]);
   facts.push(["SHA-256", el("code", {}, kernel.kernel_sha256.slice(0, 16))]);
   if (kernel.raw) facts.push(["As it is", el("a", { href: `${root}${kernel.raw}` }, "raw file")]);
   const row = (await entryData(gpu.value, kernel.entry)).rows.find((item) => item.key === kernel.key) ?? {};
@@ -200,8 +201,9 @@ const codeButton = (board, entry, name) => el("button", { type: "button", "aria-
 
 function kernelRow(board, kernel, at) {
   const { sample } = format.problemOf(kernel.key);
-  return el("tr", { "data-entry": kernel.entry }, el("td", { class: "n soft" }, String(at + 1)),
-    el("th", { scope: "row", class: "name" }, el("a", { href: `${root}entries/${board}/${kernel.entry}.html` }, kernel.display_name), sample ? el("small", {}, `sample ${sample}`) : ""),
+  const isBaseline = kernel.kind === "baseline";
+  return el("tr", { "data-entry": kernel.entry, class: isBaseline && "cut" }, el("td", { class: "n soft" }, String(at + 1)),
+    el("th", { scope: "row", class: "name" }, el("a", { href: `${root}entries/${board}/${kernel.entry}.html` }, kernel.display_name), isBaseline ? [" ", el("span", { class: "tag" }, "baseline")] : "", sample ? el("small", {}, `sample ${sample}`) : ""),
     el("td", {}, el("span", { class: `status ${kernel.status}` }, format.words[kernel.status])),
     el("td", { class: `n ${format.faster(kernel) ? "up" : ""}` }, format.speedup(kernel.speedup), el("small", {}, format.interval(kernel.speedup_ci95))),
     el("td", { class: "n" }, format.ms(kernel.runtime_ms)), el("td", { class: "n" }, format.ms(kernel.reference_ms)), el("td", { class: "n" }, format.percent(kernel.light_share)),
