@@ -43,7 +43,7 @@ class Cheat:
             return "won"
         if self.status == "correct":
             return "accepted, gains nothing" if self.is_ranked else "accepted, not ranked"
-        return "quarantined" if self.status == "quarantined" else "turned away"
+        return "quarantined" if self.status == "quarantined" else "rejected"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,14 +78,15 @@ async function show() {
   }
   const others = more.map(entryOf).filter((entry) => entry && entry !== a && entry !== b);
   const all = [a, b, ...others];
-  const [divide, ...loaded] = await Promise.all([factors(fields.board.value), ...all.map((entry) => entryData(fields.board.value, entry.id))]);
+  const board = fields.board.value;
+  const [{ problems }, divide, ...loaded] = await Promise.all([fetchJson(`api/v1/boards/${board}.problems.json`), factors(board), ...all.map((entry) => entryData(board, entry.id))]);
   if (mine !== turn) return;
   const held = loaded.map((data) => ({ ...data, rows: data.rows.map((row) => over(row, divide?.[format.problemOf(row.key).id])) }));
   const pairs = pairUp(...held.slice(0, 2), held.slice(2)).filter((pair) => !fields.level.value || String(pair.level) === fields.level.value)
     .map((pair) => (isCounted(pair) ? pair : { ...pair, outcome: "unranked" }));
   const shown = pairs.filter((pair) => !fields.outcome.value || pair.outcome === fields.outcome.value);
   byId("found").textContent = `${shown.length} of ${pairs.length} problems`;
-  byId("result").replaceChildren(also(others), el("div", { class: "versus" }, scatter(shown, a, b), score(pairs, a, b)), table(shown, all));
+  byId("result").replaceChildren(also(others), el("div", { class: "versus" }, scatter(shown, a, b), score(pairs, a, b)), table(shown, all, problems));
   liven(byId("result").querySelector("svg.chart"));
   sortable(byId("pairs"));
 }
@@ -130,7 +131,7 @@ function scatter(pairs, a, b) {
     svg("svg", { class: "chart", viewBox: `0 0 ${size} ${size}`, role: "group", "aria-label": `Speedups of ${both.length} problems that both solve: ${a.name} upwards, ${b.name} across` },
       marks, svg("line", { class: "one", x1: at(SPAN[0]), y1: size - at(SPAN[0]), x2: at(SPAN[1]), y2: size - at(SPAN[1]) }), dots,
       svg("text", { x: at(SPAN[1]) - 6, y: size - at(SPAN[0]) - 8, "text-anchor": "end" }, "B →"), svg("text", { x: at(SPAN[0]) + 8, y: size - at(SPAN[1]) + 18 }, "A ↑")),
-    el("figcaption", {}, `Speedup where both are correct: A, ${a.name}, upwards; B, ${b.name}, across. Above the line A is faster. Each dot leads to the diff; dots at an edge may lie beyond it.`));
+    el("figcaption", {}, `Speedup where both are correct: A, ${a.name}, upwards; B, ${b.name}, across. Above the line A is faster. A ring: B wins; grey: a tie. Each dot leads to the diff; dots at an edge may lie beyond it.`));
 }
 
 function codeLink(pair, sides) {
@@ -138,22 +139,24 @@ function codeLink(pair, sides) {
   return `${root}problems/${pair.id}.html?board=${fields.board.value}&a=${first ?? sides[0].id}${second ? `&b=${second}` : ""}#code`;
 }
 
-function cell(row) {
-  if (!format.fast(row)) return el("td", { class: "n soft" }, row ? format.words[row.status] : "not sent");
-  return el("td", { class: `n ${format.faster(row) ? "up" : ""}`, "data-value": row.speedup }, format.speedup(row.speedup), el("small", {}, format.interval(row.speedup_ci95)));
+const letter = (at) => String.fromCharCode(65 + at);
+
+function cell(row, at) {
+  const label = letter(at);
+  if (!format.fast(row)) return el("td", { class: "n soft", "data-label": label }, row ? format.words[row.status] : "not sent");
+  return el("td", { class: `n ${format.faster(row) ? "up" : ""}`, "data-label": label, "data-value": row.speedup }, format.speedup(row.speedup), el("small", {}, format.interval(row.speedup_ci95)));
 }
 
-function table(pairs, all) {
+function table(pairs, all, titles) {
   const head = (text, type, css = "") => el("th", { scope: "col", "data-type": type, class: css }, text);
   const line = (pair) => {
     const both = format.fast(pair.a) && format.fast(pair.b);
-    return el("tr", {}, el("th", { scope: "row", "data-value": pair.level * 1000 + pair.number }, el("a", { href: codeLink(pair, all) }, `${pair.level}/${pair.number}`)),
-      [pair.a, pair.b, ...pair.others].map(cell), el("td", { class: "n", "data-value": both ? pair.a.speedup / pair.b.speedup : "" }, both ? format.speedup(pair.a.speedup / pair.b.speedup) : "–"),
-      el("td", {}, WORDS[pair.outcome]));
+    return el("tr", {}, el("th", { scope: "row", "data-value": pair.level * 1000 + pair.number }, el("a", { href: codeLink(pair, all) }, `${pair.level}/${pair.number}`), ` ${titles[pair.id]?.title ?? ""}`),
+      [pair.a, pair.b, ...pair.others].map(cell), el("td", { class: both ? "n" : "n apart", "data-label": "A over B", "data-value": both ? pair.a.speedup / pair.b.speedup : "" }, both ? format.speedup(pair.a.speedup / pair.b.speedup) : "–"),
+      el("td", { "data-label": "Outcome" }, WORDS[pair.outcome]));
   };
-  const letter = (at) => String.fromCharCode(65 + at);
-  return el("div", { class: "scroll long", tabindex: 0, role: "region", "aria-label": "Problem by problem" }, el("table", { id: "pairs", class: "pairs-table" },
-    el("thead", {}, el("tr", {}, head("Problem", "key"), all.map((entry, at) => head(`${letter(at)}: ${entry.name}`, "number", "n")), head("A over B", "number", "n"), head("A and B", "text"))),
+  return el("div", { class: "scroll long", tabindex: 0, role: "region", "aria-label": "Problem by problem" }, el("table", { id: "pairs", class: "cards" },
+    el("thead", {}, el("tr", {}, head("Problem", "key"), all.map((entry, at) => head(`${letter(at)}: ${entry.name}`, "number", "n")), head("A over B", "number", "n"), head("Outcome", "text"))),
     el("tbody", {}, pairs.map(line))));
 }
 

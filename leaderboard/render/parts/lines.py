@@ -143,7 +143,7 @@ def kernel_line(row: Row, entry: str, roofs: Mapping[str, Roof], written_in: str
         row.reference_ms.median if row.reference_ms else None,
         roof.share(runtime) if roof and runtime else None,
         row.labels,
-        "" if failure is None else numbers.plain(f"{failure.name}: {failure.message}", 160),
+        "" if failure is None else numbers.plain(f"{failure.name}: {failure.message}", 220),
         row.kernel_sha256,
         written_in,
     )

@@ -182,7 +182,9 @@ def test_problems_that_do_not_rank_are_neither_solved_nor_unsolved(folder: Path,
     assert said
     solved, problems, unsolved = map(int, said.groups())
     assert (problems, unsolved) == (ranked, ranked - solved)
-    families = re.findall(r'family=[^>]*>[^<]*</a></th><td class="n">(\d+)</td><td class="n">(\d+)', page)
+    families = re.findall(
+        r'family=[^>]*>[^<]*</a></th><td class="n"[^>]*>(\d+)</td><td class="n"[^>]*>(\d+)', page
+    )
     assert [sum(int(row[at]) for row in families) for at in range(2)] == [problems, unsolved]
     listed = (folder / f"problems/{'index' if board == BOARD else board}.html").read_text()
     assert unsolved == listed.count('data-status="open"')
@@ -280,6 +282,8 @@ def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
     assert page.locator(".cheats tbody tr").count() >= 201
     unseen = page.locator(".cheats tbody tr").filter(has_text="e102").inner_text()
     assert "accepted, not ranked" in unseen
+    rejected = page.locator(".cheats tbody td:nth-child(4)").filter(has_text="rejected").count()
+    assert f"{rejected}" == page.locator(".rates tr", has_text="H100").locator("td").nth(2).inner_text()
     sitehouse.follow(page.get_by_role("link", name="Submit", exact=True))
     assert "pull request" in page.inner_text("main")
 
