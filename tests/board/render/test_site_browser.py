@@ -242,6 +242,7 @@ def test_a_comparison_counts_wins_losses_and_ties(page: Any, site: str) -> None:
             wins[0 if low[0] > high[1] else 1 if high[0] > low[1] else 2] += 1
     shown = [int(text) for text in page.locator(".score strong").all_inner_texts()[:3]]
     assert wins == shown
+    assert "1/1 Square matrix multiplication" == page.inner_text("#pairs tbody th >> nth=0")
     assert page.locator(".scatter circle").count() == sum(
         "speedup" in rows[0].get(key, {}) and "speedup" in rows[1].get(key, {}) for key in rows[0]
     )
@@ -685,13 +686,22 @@ def test_without_javascript_every_page_still_reads(browser: Any, site: str) -> N
     context.close()
 
 
+UNSEEN_ON_A_CARD = """() => [...document.querySelectorAll('.cards tbody tr > *')]
+    .filter((cell) => cell.getClientRects().length && (cell.getBoundingClientRect().right > innerWidth
+        || (cell.matches('.n') && getComputedStyle(cell, '::before').content === 'none')))
+    .map((cell) => cell.outerHTML)"""
+
+
 @pytest.mark.parametrize("name", sitehouse.PAGE_KINDS)
-def test_no_page_is_wider_than_a_phone(browser: Any, site: str, name: str) -> None:
+def test_no_page_is_wider_than_a_phone_and_every_figure_on_a_card_has_a_name(
+    browser: Any, site: str, name: str
+) -> None:
     context = browser.new_context(viewport=PHONE)
     opened = context.new_page()
     opened.goto(site + name)
     opened.wait_for_timeout(200)
     assert opened.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert opened.evaluate(UNSEEN_ON_A_CARD) == []
     context.close()
 
 
@@ -891,6 +901,25 @@ def test_on_a_phone_the_marks_under_a_line_have_room_beside_each_other(
     gaps = opened.evaluate(UNDER_A_LINE)
     assert len(gaps) > 1
     assert min(gaps) > 0
+    context.close()
+
+
+COLLIDING = """() => [...document.querySelectorAll('svg.chart')].flatMap((chart) => {
+    const texts = [...chart.querySelectorAll('text')].filter((text) => text.getClientRects().length);
+    const found = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
+    return found.flatMap(([one, a], at) => found.slice(at + 1).filter(([, b]) =>
+        Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3)
+        .map(([other]) => [one, other]));
+})"""
+
+
+@pytest.mark.parametrize("name", ["index.html", "problems/index.html", "problems/1_1.html"])
+def test_on_a_phone_no_two_labels_of_a_chart_lie_over_each_other(browser: Any, site: str, name: str) -> None:
+    context = browser.new_context(viewport=PHONE)
+    opened = context.new_page()
+    opened.goto(site + name, wait_until="networkidle")
+    assert opened.locator("svg.chart text").count() > 1
+    assert opened.evaluate(COLLIDING) == []
     context.close()
 
 
