@@ -5,6 +5,8 @@ import * as state from "./state.js";
 export function sortButton(cell, press) {
   const button = el("button", { type: "button", onclick: press });
   button.append(...[...cell.childNodes].filter((node) => !(node.classList && node.classList.contains("what"))));
+  const last = button.lastChild; // a space before the mark of the meaning would part the arrow from the words
+  if (last instanceof Text) last.data = last.data.trimEnd();
   cell.prepend(button);
   if (cell.querySelector(".what")) button.after(" ");
 }

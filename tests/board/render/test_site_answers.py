@@ -144,6 +144,9 @@ def test_a_board_shows_all_its_columns_on_a_common_laptop(page: Any, site: str, 
             "document.querySelector('.scroll').scrollWidth - document.querySelector('.scroll').clientWidth"
         )
         assert page.evaluate(hidden_px) <= 0, board["name"]
+        arrow_and_word = page.locator("th[aria-sort] button").bounding_box()
+        assert arrow_and_word is not None
+        assert arrow_and_word["height"] < 30, "one line"
 
 
 @pytest.mark.parametrize("name", ["model", "scaffold"])
