@@ -157,6 +157,13 @@ def test_nobody_is_asked_to_choose_from_one(page: Any, site: str, folder: Path, 
     assert page.locator(f"#{name}").is_visible() == (len(values) > 1)
 
 
+def test_a_problem_that_nobody_sent_is_said_once_to_be_so(folder: Path) -> None:
+    said = (folder / "problems/4_1.html").read_text()
+    assert said.count("No entry has a kernel for this problem yet.") == 1
+    assert said.count("<strong>No entry solves it</strong>.") == 1
+    assert [name for name in ('id="code"', "problem.js", 'id="against"') if name in said] == []
+
+
 def test_cheats_stand_in_the_order_of_their_numbers(folder: Path) -> None:
     ids = re.findall(r'<tr><th scope="row">([a-z]+)(\d+)', (folder / "trust.html").read_text())
     numbered = [(letter, int(number)) for letter, number in ids]
