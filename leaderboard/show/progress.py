@@ -43,11 +43,11 @@ class Reporter:
     def show(self, row: Row) -> None:
         """Show one finished kernel."""
         self._done += 1
-        self._total = max(self._total, self._done)  # what counts comes a second time
-        line = f"[{self._done}/{self._total}] {one_line(describe(row), _LINE)}\n"
+        place = f"{self._done}/{self._total}" if self._done <= self._total else "again"  # a second evaluation
+        line = f"[{place}] {one_line(describe(row), _LINE)}\n"
         if self._bar is not None:
             self._bar.write(line, file=sys.stderr, end="")
-            self._bar.update()
+            self._bar.update(self._done <= self._total)
         elif not self._quiet:
             sys.stderr.write(line)
             sys.stderr.flush()
@@ -79,4 +79,4 @@ def _why(failure: Failure) -> str:
 
 
 def _first_line(text: str) -> str:
-    return one_line(text.strip().partition("\n")[0], 120)
+    return one_line(text.strip().partition("\n")[0], 220)

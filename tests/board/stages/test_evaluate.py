@@ -322,6 +322,7 @@ def test_progress_is_a_line_a_kernel_without_a_terminal_and_nothing_in_ci(tmp_pa
     write_submission(tmp_path, problems=2)
     lines = kbl_evaluate(tmp_path, "mine.json").stderr.splitlines()
     assert lines[0] == "[1/2] 1/1 correct 2x (1.96-2.04)"
+    assert [line.split()[0] for line in lines] == ["[1/2]", "[2/2]", "[again]", "[again]"]
     (tmp_path / "build/evaluations/H200/mine.json").unlink()
     assert kbl_evaluate(tmp_path, "mine.json", CI="true").stderr == ""
 
