@@ -133,6 +133,7 @@ def test_a_file_that_finds_no_room_is_named(tmp_path: Path, verb: list[str], nam
         f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))\n"
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"import sys; sys.argv = ['kbl', *{verb!r}]\n"
+        "sys.dont_write_bytecode = True\n"  # it would be cut off, and break whoever loads it next
         "from leaderboard.cli import run; run()\n"
     )
     before = [["unpack", "entry.json"]]
