@@ -23,7 +23,8 @@ demo: $(RUNTIME)  ## Validate, evaluate on the CPU, and render a board: the whol
 	$(BIN)/kbl demo
 
 test: $(DEVELOPMENT)  ## Run every test that this machine can run
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@# With bytecode: else each of some hundred processes compiles all of our modules that it loads.
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: $(DEVELOPMENT)  ## Lint, types, layers, workflows, image and schemas: what the check of a pull request runs
 	$(BIN)/ruff check
