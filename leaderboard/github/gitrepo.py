@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import tempfile
 import time
@@ -46,10 +47,15 @@ _PASSES = (
 """What git says where another push came in between, or the host is away for a while. A branch's rules refuse
 in other words, every time.
 """
+_NO_BRANCH = re.compile(r"Remote branch .* not found|couldn't find remote ref")
 
 
 class GitError(Exception):
     """git failed; the message holds the end of what it said."""
+
+
+class NoBranchError(GitError):
+    """The host has no such branch."""
 
 
 class PassingError(GitError):
@@ -99,9 +105,10 @@ def _patiently(attempt: Callable[[], Done], sleep: Callable[[float], None]) -> D
 
 
 def _fetch_once(remote: RemoteBranch, folders: Sequence[str], into: Path) -> list[str]:
-    if not _branch_exists(remote):
+    try:
+        _git(remote, "-C", str(into), "fetch", "--depth=1", remote.url, f"refs/heads/{remote.ref}")
+    except NoBranchError:
         return []
-    _git(remote, "-C", str(into), "fetch", "--depth=1", remote.url, f"refs/heads/{remote.ref}")
     listed = _git(remote, "-C", str(into), "ls-tree", "-d", "--name-only", "FETCH_HEAD", "--", *folders)
     found = listed.splitlines()
     if found:
@@ -110,12 +117,7 @@ def _fetch_once(remote: RemoteBranch, folders: Sequence[str], into: Path) -> lis
 
 
 def _commit_once(remote: RemoteBranch, change: Callable[[Path], str], clone: Path) -> bool:
-    start = remote.ref if _branch_exists(remote) else remote.start_ref
-    if start:
-        _git(remote, "clone", "--quiet", "--depth=1", "--branch", start, "--", remote.url, str(clone))
-    else:
-        _git(remote, "init", "--quiet", "--initial-branch", remote.ref, str(clone))
-        _git(remote, "-C", str(clone), "remote", "add", "origin", remote.url)
+    _begin(remote, clone)
     message = change(clone)
     _git(remote, "-C", str(clone), "add", "--all")
     if not _git(remote, "-C", str(clone), "status", "--porcelain"):
@@ -126,8 +128,17 @@ def _commit_once(remote: RemoteBranch, change: Callable[[Path], str], clone: Pat
     return True
 
 
-def _branch_exists(remote: RemoteBranch) -> bool:
-    return bool(_git(remote, "ls-remote", "--heads", remote.url, f"refs/heads/{remote.ref}"))
+def _begin(remote: RemoteBranch, clone: Path) -> None:
+    """Clone the branch; where it is not there, the one that it starts from, or begin it empty."""
+    options = ("clone", "--quiet", "--depth=1", "--branch")
+    try:
+        _git(remote, *options, remote.ref, "--", remote.url, str(clone))
+    except NoBranchError:
+        if remote.start_ref:
+            _git(remote, *options, remote.start_ref, "--", remote.url, str(clone))
+        else:
+            _git(remote, "init", "--quiet", "--initial-branch", remote.ref, str(clone))
+            _git(remote, "-C", str(clone), "remote", "add", "origin", remote.url)
 
 
 def _git(remote: RemoteBranch, *arguments: str) -> str:
@@ -145,19 +156,29 @@ def _git(remote: RemoteBranch, *arguments: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise GitError(f"git {verb} took longer than {GIT_TIMEOUT_S:g} s") from error
     if done.returncode:
-        kind = PassingError if any(words in done.stderr for words in _PASSES) else GitError
-        raise kind(f"git {verb} failed: {one_line(done.stderr[-2000:], 2000)}")
+        said = f"git {verb} failed: {one_line(done.stderr[-2000:], 2000)}"
+        raise _kind_of(done.stderr)(said)
     return done.stdout.strip()
+
+
+def _kind_of(said: str) -> type[GitError]:
+    if any(words in said for words in _PASSES):
+        return PassingError
+    return NoBranchError if _NO_BRANCH.search(said) else GitError
 
 
 def _environment(remote: RemoteBranch) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    settings = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    settings = {
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "LC_ALL": "C",  # failures are told apart by git's English words
+    }
+    options = {"maintenance.auto": "false"}  # a clone for one commit needs none
     if remote.token:
         basic = b64encode(f"x-access-token:{remote.token}".encode()).decode()
-        settings |= {
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": f"http.{remote.url}.extraHeader",
-            "GIT_CONFIG_VALUE_0": f"Authorization: Basic {basic}",
-        }
-    return kept | settings
+        options[f"http.{remote.url}.extraHeader"] = f"Authorization: Basic {basic}"
+    for number, (name, value) in enumerate(options.items()):
+        settings |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return {**kept, **settings, "GIT_CONFIG_COUNT": str(len(options))}

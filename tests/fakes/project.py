@@ -79,6 +79,8 @@ def make_origin(folder: Path, engine: str = "steady", *, with_code: bool = False
     _git(work, "add", "-A", "-f")
     _git(work, "commit", "-q", "-m", "A repository")
     _git(folder, "clone", "-q", "--bare", "--no-local", str(work), str(bare))  # one pack: less to copy
+    for name in ("receive.autoGC", "maintenance.auto"):
+        _git(bare, "config", name, "false")  # it lives for a test
     shutil.rmtree(work)
     return bare
 
