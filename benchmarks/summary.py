@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,10 @@ def main() -> None:
     renew(ROOT / "README.md", BEGIN, END, table())
 
 
-def summary_of(gpu: str, root: Path = ROOT) -> dict[str, Any]:
+@cache
+def summary_of(gpu: str) -> dict[str, Any]:
     """What the files say of one GPU model; `evaluators` counts rows by the digest that made them."""
-    results = [each for each in recorded_results(root / "data") if each.gpu == gpu and each.sizes == "full"]
+    results = [each for each in recorded_results(ROOT / "data") if each.gpu == gpu and each.sizes == "full"]
     return {
         "gpu": gpu,
         "evaluators": Counter(row.evaluator_sha256 for each in results for row in each.rows),
@@ -69,7 +71,7 @@ def summary_of(gpu: str, root: Path = ROOT) -> dict[str, Any]:
             board: {each.entry: _entry(each) for each in results if each.board == board}
             for board in sorted({each.board for each in results})
         },
-        "redteam": _redteam(root / "benchmarks" / "results" / f"redteam-{gpu}.json"),
+        "redteam": _redteam(RESULTS / f"redteam-{gpu}.json"),
     }
 
 
@@ -124,9 +126,9 @@ def base_of(entry: str) -> str:
     return entry.removesuffix(f"-{BF16}")
 
 
-def table(root: Path = ROOT) -> str:
+def table() -> str:
     """What ran where, as Markdown: a row for each thing that is to run, and the command that fills it."""
-    summaries = {gpu: summary_of(gpu, root) for gpu in GPUS}
+    summaries = {gpu: summary_of(gpu) for gpu in GPUS}
     boards = [(gpu, precision) for gpu in GPUS for precision in BOARD_PRECISIONS]
     names = [board_name(gpu, "full", precision) for gpu, precision in boards]
     lines = [f"| | {' | '.join(names)} | command |", "|---|" + "--:|" * len(names) + "---|"]
@@ -135,7 +137,7 @@ def table(root: Path = ROOT) -> str:
         sent = {
             precision: name
             for precision, name in names.items()
-            if (root / "submissions" / f"{name}.json").is_file()
+            if (ROOT / "submissions" / f"{name}.json").is_file()
         }
         cells = [
             _cell(summaries[gpu]["boards"].get(board_name(gpu, "full", precision), {}).get(sent[precision]))

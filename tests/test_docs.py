@@ -29,6 +29,7 @@ import pictures  # noqa: E402
 import summary  # noqa: E402
 from pages import renew  # noqa: E402
 
+VERBS = get_command(app)
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 
@@ -242,7 +243,7 @@ def anchors(document: Path) -> set[str]:
 def test_commands_and_verbs_in_documents_exist(document: Path) -> None:
     text = document.read_text("utf-8")
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = VERBS.commands  # type: ignore[attr-defined]
 
     assert set() == set(re.findall(r"\bkbl ([a-z]+)", text)) - set(commands)
     verbs = re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE)
@@ -251,7 +252,7 @@ def test_commands_and_verbs_in_documents_exist(document: Path) -> None:
 
 def options_of(words: list[str]) -> set[str]:
     """The options of the command that a line of words begins with."""
-    command = get_command(app)
+    command = VERBS
     for word in words:
         if word not in getattr(command, "commands", {}):
             break
