@@ -9,9 +9,11 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 from kernel_evaluator.walls import sandbox
 
@@ -27,6 +29,9 @@ settings.register_profile(
     "any machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+# A process builds its commands once; here each call of one would build all of them anew.
+typer.testing._get_command = cache(typer.testing._get_command)
 
 LONG_FILES = (
     "test_evaluator.py",
