@@ -38,9 +38,12 @@ def test_every_row_is_there_and_counted() -> None:
     assert f"So {found['yes'] + found['other']} work." in PAGE
 
 
+VERBS = get_command(app)
+
+
 def command_of(words: list[str]) -> tuple[Any, list[str]]:
     """Give the verb's command and what follows its name."""
-    command: Any = get_command(app)
+    command: Any = VERBS
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]
     return command, words
