@@ -7,23 +7,34 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_GAP = 2
+"""Spaces between the columns of `simple`."""
+
 
 def as_columns(lines: Sequence[Mapping[str, Any]], style: str, *, kept: int = 1) -> str:
     """Lay lines out in a style of tabulate; the first `kept` columns begin each block.
 
     Only `simple` is for reading on a terminal. Where that is none, or for other styles, a table is one block.
     """
-    width = shutil.get_terminal_size().columns if style == "simple" and sys.stdout.isatty() else None
     names = list(lines[0]) if lines else []
-    head, rest = names[:kept], names[kept:]
-    blocks = []
-    while rest:
-        most = len(rest)
-        while width and most > 1 and _width(_table(lines, head + rest[:most], style)) > width:
-            most -= 1
-        blocks.append(_table(lines, head + rest[:most], style))
-        rest = rest[most:]
-    return "\n\n".join(blocks) or _table(lines, head, style)
+    blocks = [names]
+    if style == "simple" and sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns
+        blocks = _fitting(names, {name: _width(_table(lines, [name], style)) for name in names}, room, kept)
+    return "\n\n".join(_table(lines, block, style) for block in blocks)
+
+
+def _fitting(names: Sequence[str], widths: Mapping[str, int], room: int, kept: int) -> list[list[str]]:
+    """Deal the columns into blocks that fit, each with at least one that is not kept."""
+    head = list(names[:kept])
+    blocks = [head]
+    for name in names[kept:]:
+        block = [*blocks[-1], name]
+        if len(block) > kept + 1 and sum(widths[each] + _GAP for each in block) - _GAP > room:
+            blocks.append([*head, name])
+        else:
+            blocks[-1] = block
+    return blocks
 
 
 def _table(lines: Sequence[Mapping[str, Any]], names: Sequence[str], style: str) -> str:
