@@ -22,6 +22,7 @@ from leaderboard.cli import app
 from leaderboard.seed_scripts import benchmark_eval_analysis
 
 ROOT = Path(__file__).resolve().parent.parent
+VERBS = get_command(app)
 PAGE = (ROOT / "docs/features.md").read_text("utf-8")
 ROWS = re.findall(r"^\| (\d+) \| ([^|]+) \| ([^|]+) \| (\w+) \| (.+) \|$", PAGE, re.MULTILINE)
 CODE = [code for *_, served in ROWS for code in re.findall(r"`([^`]+)`", served)]
@@ -36,9 +37,6 @@ def test_every_row_is_there_and_counted() -> None:
     assert {"yes", "other", "unseen", "no"} == set(found)
     assert tuple(str(found[state]) for state in ("yes", "other", "unseen", "no")) == said.groups()
     assert f"So {found['yes'] + found['other']} work." in PAGE
-
-
-VERBS = get_command(app)
 
 
 def command_of(words: list[str]) -> tuple[Any, list[str]]:

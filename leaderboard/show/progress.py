@@ -43,11 +43,12 @@ class Reporter:
     def show(self, row: Row) -> None:
         """Show one finished kernel."""
         self._done += 1
-        place = f"{self._done}/{self._total}" if self._done <= self._total else "again"  # a second evaluation
+        is_first = self._done <= self._total  # what counts comes a second time
+        place = f"{self._done}/{self._total}" if is_first else "again"
         line = f"[{place}] {one_line(describe(row), _LINE)}\n"
         if self._bar is not None:
             self._bar.write(line, file=sys.stderr, end="")
-            self._bar.update(self._done <= self._total)
+            self._bar.update(is_first)
         elif not self._quiet:
             sys.stderr.write(line)
             sys.stderr.flush()
