@@ -129,15 +129,19 @@ def _commit_once(remote: RemoteBranch, change: Callable[[Path], str], clone: Pat
 
 
 def _begin(remote: RemoteBranch, clone: Path) -> None:
-    """Clone the branch; where it is not there, the one that it starts from, or begin it empty."""
-    options = ("clone", "--quiet", "--depth=1", "--branch")
+    """Clone the branch; where it is not there, the one that it starts from, or begin it empty.
+
+    No hooks come along: neither the machine's nor git's examples.
+    """
+    quiet = ("--quiet", "--template=")
+    options = ("clone", *quiet, "--depth=1", "--branch")
     try:
         _git(remote, *options, remote.ref, "--", remote.url, str(clone))
     except NoBranchError:
         if remote.start_ref:
             _git(remote, *options, remote.start_ref, "--", remote.url, str(clone))
         else:
-            _git(remote, "init", "--quiet", "--initial-branch", remote.ref, str(clone))
+            _git(remote, "init", *quiet, "--initial-branch", remote.ref, str(clone))
             _git(remote, "-C", str(clone), "remote", "add", "origin", remote.url)
 
 

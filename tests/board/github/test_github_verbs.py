@@ -329,6 +329,23 @@ def test_results_may_go_to_a_branch_that_does_not_exist_yet(remote: RemoteBranch
     assert set() == files(remote)
 
 
+@pytest.mark.parametrize("ref", ["main", "results"])
+def test_no_hook_that_a_machine_gives_its_clones_runs(
+    remote: RemoteBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ref: str
+) -> None:
+    hook = tmp_path / "template/hooks/pre-push"
+    hook.parent.mkdir(parents=True)
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    shim = tmp_path / "bin/git"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\nexec {shutil.which("git")} -c init.templateDir={hook.parents[1]} "$@"\n')
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+
+    assert commit_to_remote(RemoteBranch(url=remote.url, ref=ref), adding("mine"))
+
+
 @pytest.mark.parametrize(("status", "tries"), [(503, 2), (403, 0)])
 def test_a_host_that_is_away_for_a_while_is_asked_again_and_one_that_refuses_is_not(
     remote: RemoteBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, tries: int
