@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -23,6 +24,11 @@ from leaderboard.doctor import BROWSERS
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Clones need no examples of hooks: to make files is what takes long in them.
+os.environ["GIT_TEMPLATE_DIR"] = ""
+
+gc.set_threshold(50_000)  # a process with torch in it is large, and Python looks through it every 700 objects
 
 # How long an example takes says more of the machine than of what is tested.
 settings.register_profile(

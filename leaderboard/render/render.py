@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leaderboard.files.rubbish import without_collection
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.render.changes import code_key, entry_key, page_key, problem_key, site_stamp
 from leaderboard.render.model import BuildReport, SiteData
@@ -19,7 +20,7 @@ from leaderboard.render.pages import entries, explained, feeds, history, picture
 from leaderboard.render.pages.boards import write_board
 from leaderboard.render.parts import kernels
 from leaderboard.render.site import Site
-from leaderboard.render.workers import spread, without_collection
+from leaderboard.render.workers import spread
 from leaderboard.resources import SITE
 
 PROBLEMS_A_TASK = 5

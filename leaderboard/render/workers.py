@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
 
 from kernel_evaluator.walls.sandbox import die_with_parent
@@ -44,19 +43,3 @@ def _begin(parent: int) -> None:
     die_with_parent()
     if os.getppid() != parent:
         os._exit(1)
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Switch the search for rubbish off: looking for it takes a third of the time.
-
-    What was made meanwhile is here to stay, and is not searched later either.
-    """
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.freeze()
-            gc.enable()

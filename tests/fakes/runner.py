@@ -286,7 +286,8 @@ class Runner:
         return True
 
     def _environment(self, run: Run, context: dict[str, Any], place: Path) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        names = ("PATH", "HOME", "LANG", "GIT_TEMPLATE_DIR")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
         return {
             **kept,
             **self.extra,

@@ -21,6 +21,7 @@ from leaderboard.files import store
 from leaderboard.files.baseline_files import read_baseline
 from leaderboard.files.ledger import read_all
 from leaderboard.files.notices import read_notices
+from leaderboard.files.rubbish import without_collection
 from leaderboard.files.struck import without_struck
 from leaderboard.render.audits import read_audits
 from leaderboard.render.cheats import read_cheats, read_open
@@ -39,7 +40,7 @@ from leaderboard.render.published import read_published
 from leaderboard.render.reading.readings import EntryReader, Reading
 from leaderboard.render.reading.remembered import BuildMemory, stamp_of
 from leaderboard.render.stamp import present_evaluator
-from leaderboard.render.workers import spread, without_collection
+from leaderboard.render.workers import spread
 from leaderboard.resources import SCHEMAS
 from leaderboard.stages.aggregate import Certificates, found_as_often_as_asked, rank, unranked_in
 from leaderboard.stages.boards import read_certificates, read_deals, read_ranked
