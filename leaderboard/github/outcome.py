@@ -43,6 +43,13 @@ class PublishedResult:
         return tuple(fresh(self.recorded.result, known).values())
 
     @property
+    def taken_up(self) -> tuple[Row, ...]:
+        """The first evaluations on record that this run gave the second of."""
+        known = {row.key: row for row in self.before.rows if needs_second(row)} if self.before else {}
+        pairs = [(known[row.key], row) for row in self.fresh if row.key in known]
+        return tuple(first for first, row in pairs if _is_of_the_same(first, row))
+
+    @property
     def earlier(self) -> tuple[Row, ...]:
         """The rows of the run before, where this run changed something."""
         return self.before.rows if self.before is not None and self.recorded.changed else ()
@@ -72,7 +79,7 @@ def result_report(
         board=board,
         rows=result.rows,
         earlier=published.earlier,
-        bill=_bill(published.fresh, spending) if published.fresh else None,
+        bill=_bill(published, spending) if published.fresh else None,
     )
     remark = (
         f"{counted(waiting, 'kernel')} still to judge by this evaluator, or to judge a second time: the "
@@ -116,12 +123,26 @@ def _waiting(submission: Submission, result: ResultFile) -> int:
     return len(submission.kernels.keys() - {row.key for row in result.rows if is_judged(row)})
 
 
-def _bill(rows: tuple[Row, ...], spending: Spending | None) -> Bill:
-    gpu_again, cpu_again = seconds_again(rows)
+def _is_of_the_same(first: Row, row: Row) -> bool:
+    return (first.kernel_sha256, first.evaluator_sha256) == (row.kernel_sha256, row.evaluator_sha256)
+
+
+def _bill(published: PublishedResult, spending: Spending | None) -> Bill:
+    """What this run spent: its rows hold what an earlier one spent on first evaluations too."""
+    gpu, cpu = _spent(published.fresh)
+    gpu_before, cpu_before = _spent(published.taken_up)
     return Bill(
-        gpu_seconds=sum(row.gpu_seconds for row in rows) + gpu_again,
-        cpu_seconds=sum(row.cpu_seconds for row in rows) + cpu_again,
+        gpu_seconds=gpu - gpu_before,
+        cpu_seconds=cpu - cpu_before,
         usd=spending.usd if spending is not None else None,
+    )
+
+
+def _spent(rows: tuple[Row, ...]) -> tuple[float, float]:
+    gpu_again, cpu_again = seconds_again(rows)
+    return (
+        sum(row.gpu_seconds for row in rows) + gpu_again,
+        sum(row.cpu_seconds for row in rows) + cpu_again,
     )
 
 

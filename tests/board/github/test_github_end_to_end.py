@@ -316,6 +316,26 @@ def test_an_evaluation_that_dies_midway_keeps_what_it_judged_and_goes_on_at_the_
 
 
 @pytest.mark.parametrize(
+    ("line", "status"), [("# speedup 2.0", "correct"), ("# speedup 2.0 mismatch", "mismatch")]
+)
+def test_a_first_evaluation_is_billed_by_the_run_that_made_it(
+    project: Project, line: str, status: str
+) -> None:
+    keys = ("level_1_problem_19_sample_0", "level_2_problem_40_sample_0")
+    pull = project.open_pull({PATH: submission(*((key, line) for key in keys))})
+    project.runner.extra = {"STEADY_DIES_AFTER": "1"}
+    project.label(pull)
+    assert "Used 1 GPU-seconds and 2 CPU-seconds" in project.comment(pull)
+
+    project.runner.extra = {}
+    project.label(pull)
+
+    comment = project.comment(pull)
+    assert "Used 3 GPU-seconds and 6 CPU-seconds" in comment, "one first evaluation, two second ones"
+    assert [status, status] == [row["status"] for row in project.result("alice-first")["rows"]]
+
+
+@pytest.mark.parametrize(
     ("problem", "state"), [("level_2_problem_40", "failed"), ("level_2_problem_80", "evaluated")]
 )
 def test_a_verdict_that_the_machinery_owes_is_waited_for_where_it_can_count(
