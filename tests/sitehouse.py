@@ -36,6 +36,7 @@ CHROMIUM_FLAGS = [
     "--disable-sync",
     "--disable-quic",
     "--no-first-run",
+    "--disable-site-isolation-trials",  # else each page that is opened first starts a process of its own
 ]
 
 HOSTILE = {
