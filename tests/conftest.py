@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Clones need no examples of hooks: to make files is what takes long in them.
+# Clones need no examples of hooks: what takes long in them is to make files.
 os.environ["GIT_TEMPLATE_DIR"] = ""
 
 gc.set_threshold(50_000)  # a process with torch in it is large, and Python looks through it every 700 objects

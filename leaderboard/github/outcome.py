@@ -128,7 +128,7 @@ def _is_of_the_same(first: Row, row: Row) -> bool:
 
 
 def _bill(published: PublishedResult, spending: Spending | None) -> Bill:
-    """What this run spent: its rows hold what an earlier one spent on first evaluations too."""
+    """What this run spent: its rows hold what an earlier one spent on their first evaluations too."""
     gpu, cpu = _spent(published.fresh)
     gpu_before, cpu_before = _spent(published.taken_up)
     return Bill(
