@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 
 from leaderboard.checks.document import MAX_KERNEL_BYTES, Document, Spot, quoted
+from leaderboard.garbage import without_collection
 from leaderboard.texts.json_positions import offset_inside
 
 CLASS_NAME = "ModelNew"
@@ -87,6 +88,7 @@ def is_too_deep(source: str) -> bool:
     return tree.reason == _TOO_DEEP if isinstance(tree, _Unparsable) else _depth(tree) > DEEPEST
 
 
+@without_collection()
 def _depth(tree: ast.AST) -> int:
     depth, level = 0, [tree]
     while level:
@@ -102,6 +104,7 @@ class _Unparsable:
         self.index = index
 
 
+@without_collection()
 def _parse(source: str) -> ast.Module | _Unparsable:
     try:
         with warnings.catch_warnings():

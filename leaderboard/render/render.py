@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaderboard.files.rubbish import without_collection
 from leaderboard.files.submission import kernel_sha256
+from leaderboard.garbage import without_collection
 from leaderboard.render.changes import code_key, entry_key, page_key, problem_key, site_stamp
 from leaderboard.render.model import BuildReport, SiteData
 from leaderboard.render.output import SiteFolder, claim, compressed, read_state, write_state
@@ -53,7 +53,7 @@ def build_site(data: SiteData, out: Path) -> BuildReport:
     began = time.monotonic()
     claim(out)
     folder = SiteFolder(out)
-    with without_collection():
+    with without_collection(of_what_stays=True):
         site = Site(data, folder)
         noted = read_state(out)
         write_state(out, {})  # of a build that is interrupted, no note holds

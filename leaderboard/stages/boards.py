@@ -13,9 +13,9 @@ from kernel_evaluator.records.rows import BOARD_PRECISIONS, ResultFile
 
 from leaderboard.files import store
 from leaderboard.files.merged import merged_results
-from leaderboard.files.rubbish import without_collection
 from leaderboard.files.struck import without_struck_kernels
 from leaderboard.files.submission import Submission, load
+from leaderboard.garbage import without_collection
 from leaderboard.stages.aggregate import Certificates, aggregate
 from leaderboard.stages.standings import Board
 
@@ -24,7 +24,7 @@ MOST_PLACES = 0.01
 """So much of an output may be replaced by zero, a constant or an earlier output on two draws alike."""
 
 
-@without_collection()
+@without_collection(of_what_stays=True)
 def load_boards(data: Path, submissions: Path) -> tuple[Board, ...]:
     """Read the files and aggregate them; raise StoreError or InvalidSubmissionError for a broken one."""
     results, known = read_merged(data, submissions)

@@ -21,8 +21,8 @@ from leaderboard.files import store
 from leaderboard.files.baseline_files import read_baseline
 from leaderboard.files.ledger import read_all
 from leaderboard.files.notices import read_notices
-from leaderboard.files.rubbish import without_collection
 from leaderboard.files.struck import without_struck
+from leaderboard.garbage import without_collection
 from leaderboard.render.audits import read_audits
 from leaderboard.render.cheats import read_cheats, read_open
 from leaderboard.render.model import (
@@ -71,7 +71,7 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
     reader = EntryReader(data=places.data, submissions=places.submissions, certificates=certificates)
     memory = None if config.memory is None else BuildMemory(config.memory, stamp_of(certificates))
     known = Known() if memory is None else memory.recall_known()
-    with without_collection():
+    with without_collection(of_what_stays=True):
         readings = _read_entries(reader, places, config, memory)
         boards = rank((reading.scored for reading in readings), certificates, known)
     present = present_evaluator(known)
