@@ -40,6 +40,6 @@ def demo_command(
         if status and (step.needed or status != 1):
             raise typer.Exit(status)
     page = (site / "index.html").resolve()
-    say(f"\nThe board is at {page.as_uri()}")
-    say(f"To serve it: kbl site serve --out {site}")
+    say(f"\nTo see the board: kbl site serve --out {site}")
+    say(f"Without search, switches and comparisons: {page.as_uri()}")
     raise typer.Exit(worst)

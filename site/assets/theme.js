@@ -1,10 +1,20 @@
-// What must be settled before the page is drawn: light or dark, as kept in this browser, and which rows of a long board wait.
+// What must be settled before the page is drawn: light or dark, as kept in this browser, whether the other scripts
+// will come, and which rows of a long board wait.
 (() => {
   const root = document.documentElement;
   const order = ["auto", "light", "dark"];
   const read = () => { try { return localStorage.getItem("theme") || "auto"; } catch { return "auto"; } };
   const apply = (name) => { if (name === "auto") root.removeAttribute("data-theme"); else root.setAttribute("data-theme", name); };
-  root.classList.add("js"); // what scripts fill has its place before they run
+  const isFile = location.protocol === "file:"; // modules come from servers alone
+  if (!isFile) root.classList.add("js"); // what scripts fill has its place before they run
+  const notice = () => {
+    const told = document.createElement("p");
+    told.className = "notice";
+    const command = document.createElement("code");
+    command.textContent = "kbl site serve";
+    told.append("This page was opened as a file. Search, switches and comparisons need a server: ", command, " is one.");
+    return told;
+  };
   let current = order.includes(read()) ? read() : "auto";
   apply(current);
   addEventListener("DOMContentLoaded", () => {
@@ -12,6 +22,7 @@
     const label = () => { button.textContent = `Theme: ${current}`; };
     label();
     button.hidden = false;
+    if (isFile) document.getElementById("main").prepend(notice());
     button.addEventListener("click", () => {
       current = order[(order.indexOf(current) + 1) % order.length];
       apply(current);

@@ -686,6 +686,20 @@ def test_without_javascript_every_page_still_reads(browser: Any, site: str) -> N
     context.close()
 
 
+@pytest.mark.parametrize("name", ["index.html", "compare.html", "problems/index.html", "submit.html"])
+def test_a_page_that_is_opened_as_a_file_offers_nothing_that_needs_a_server_and_says_so(
+    browser: Any, name: str
+) -> None:
+    context = browser.new_context()
+    opened = context.new_page()
+    opened.goto((sitehouse.site() / name).as_uri())
+    assert "kbl site serve" in opened.inner_text("main > .notice")
+    offered = opened.locator("button, input, select, textarea").all()
+    assert ["theme"] == [each.get_attribute("id") for each in offered if each.is_visible()]
+    assert opened.locator("main a").count()
+    context.close()
+
+
 UNSEEN_ON_A_CARD = """() => [...document.querySelectorAll('.cards tbody tr > *')]
     .filter((cell) => cell.getClientRects().length && (cell.getBoundingClientRect().right > innerWidth
         || (cell.matches('.n') && getComputedStyle(cell, '::before').content === 'none')))
