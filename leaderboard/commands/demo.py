@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +42,12 @@ def demo_command(
         if status and (step.needed or status != 1):
             raise typer.Exit(status)
     page = (site / "index.html").resolve()
-    say(f"\nTo see the board: kbl site serve --out {site}")
+    say(f"\nTo see the board: {_how_it_was_called()} site serve --out {site}")
     say(f"Without search, switches and comparisons: {page.as_uri()}")
     raise typer.Exit(worst)
+
+
+def _how_it_was_called() -> str:
+    """`kbl` where a shell finds it, else the path of the script: `make demo` puts none on the path."""
+    script = sys.argv[0]
+    return "kbl" if shutil.which("kbl") or Path(script).name != "kbl" else shlex.quote(script)

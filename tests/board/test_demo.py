@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,23 @@ def test_a_small_submission_goes_all_the_way_to_a_board(
     recorded = json.loads((folder / "data/results/CPU-reduced/small.json").read_text("utf-8"))
     assert {WRONG: "mismatch"} == {row["key"]: row["status"] for row in recorded["rows"]}
     assert (site / "index.html").is_file()
+
+
+@pytest.mark.parametrize("on_the_path", [True, False])
+def test_the_command_that_it_ends_with_can_be_typed_where_it_stands(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, on_the_path: bool
+) -> None:
+    script = tmp_path / "bin/kbl"
+    script.parent.mkdir()
+    script.touch(0o755)
+    monkeypatch.chdir(repository)
+    monkeypatch.setenv("PATH", str(script.parent) if on_the_path else str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(script), "demo"])
+    monkeypatch.setattr(demo, "steps", lambda *_: ())
+
+    said = CliRunner().invoke(app, ["demo", "--folder", str(tmp_path / "demo"), "--site", "there"]).output
+
+    assert f"To see the board: {'kbl' if on_the_path else script} site serve --out there\n" in said
 
 
 def test_elsewhere_the_demo_takes_the_submission_that_the_package_brings(
