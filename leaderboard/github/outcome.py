@@ -15,7 +15,7 @@ from leaderboard.github.inspect import Inspection, links_to_kernels
 from leaderboard.show.comment import Bill, PullReport, ScoredRun
 from leaderboard.stages.aggregate import aggregate, unranked_in
 from leaderboard.stages.boards import read_certificates
-from leaderboard.stages.confirm import needs_second, seconds_again
+from leaderboard.stages.confirm import needs_second, seconds_spent
 from leaderboard.stages.parts import fresh
 from leaderboard.stages.record import Recorded
 from leaderboard.stages.standings import Standing
@@ -43,11 +43,10 @@ class PublishedResult:
         return tuple(fresh(self.recorded.result, known).values())
 
     @property
-    def taken_up(self) -> tuple[Row, ...]:
-        """The first evaluations on record that this run gave the second of."""
-        known = {row.key: row for row in self.before.rows if needs_second(row)} if self.before else {}
-        pairs = [(known[row.key], row) for row in self.fresh if row.key in known]
-        return tuple(first for first, row in pairs if _is_of_the_same(first, row))
+    def judged_again(self) -> list[tuple[Row, Row]]:
+        """What was on record of a kernel, and what this run says of it."""
+        known = {row.key: row for row in self.before.rows} if self.before is not None else {}
+        return [(known[row.key], row) for row in self.fresh if row.key in known]
 
     @property
     def earlier(self) -> tuple[Row, ...]:
@@ -123,14 +122,12 @@ def _waiting(submission: Submission, result: ResultFile) -> int:
     return len(submission.kernels.keys() - {row.key for row in result.rows if is_judged(row)})
 
 
-def _is_of_the_same(first: Row, row: Row) -> bool:
-    return (first.kernel_sha256, first.evaluator_sha256) == (row.kernel_sha256, row.evaluator_sha256)
-
-
 def _bill(published: PublishedResult, spending: Spending | None) -> Bill:
     """What this run spent: its rows hold what an earlier one spent on their first evaluations too."""
-    gpu, cpu = _spent(published.fresh)
-    gpu_before, cpu_before = _spent(published.taken_up)
+    gpu, cpu = seconds_spent(published.fresh)
+    gpu_before, cpu_before = seconds_spent(
+        [before for before, row in published.judged_again if _gave_the_second_of(before, row)]
+    )
     return Bill(
         gpu_seconds=gpu - gpu_before,
         cpu_seconds=cpu - cpu_before,
@@ -138,12 +135,9 @@ def _bill(published: PublishedResult, spending: Spending | None) -> Bill:
     )
 
 
-def _spent(rows: tuple[Row, ...]) -> tuple[float, float]:
-    gpu_again, cpu_again = seconds_again(rows)
-    return (
-        sum(row.gpu_seconds for row in rows) + gpu_again,
-        sum(row.cpu_seconds for row in rows) + cpu_again,
-    )
+def _gave_the_second_of(before: Row, row: Row) -> bool:
+    is_same = (before.kernel_sha256, before.evaluator_sha256) == (row.kernel_sha256, row.evaluator_sha256)
+    return is_same and needs_second(before)
 
 
 def failed_report(inspection: Inspection, remark: str, runner: WorkflowRunner) -> PullReport:

@@ -291,9 +291,8 @@ def _commit(case: Case, desk: _Desk) -> PublishedResult:
 
 def _log_review(data: Path, published: PublishedResult, desk: _Desk) -> None:
     """Say in public what judging anew changed."""
-    result, known = published.recorded.result, {row.key: row for row in published.earlier}
-    pairs = [(known[row.key], row) for row in published.fresh if row.key in known]
-    found = {str(after.key): difference(before, after) for before, after in pairs}
+    result = published.recorded.result
+    found = {str(after.key): difference(before, after) for before, after in published.judged_again}
     found_again = Review(
         day=desk.now.date().isoformat(),
         run=desk.runner.run_id,

@@ -5,7 +5,7 @@ So luck has to come twice, and what a kernel does in one evaluation it has to do
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -35,10 +35,16 @@ def needs_second(row: Row) -> bool:
     return was_found_once and row.is_correct and row.speedup is not None and row.speedup > 1
 
 
-def seconds_again(rows: Iterable[Row]) -> tuple[float, float]:
+def seconds_again(rows: Collection[Row]) -> tuple[float, float]:
     """Give the GPU-seconds and CPU-seconds of second evaluations; a row's own are those of the first."""
     second = [row.second for row in rows if row.second is not None]
     return sum(each["gpu_seconds"] for each in second), sum(each["cpu_seconds"] for each in second)
+
+
+def seconds_spent(rows: Collection[Row]) -> tuple[float, float]:
+    """Give the GPU-seconds and CPU-seconds of both evaluations."""
+    gpu_again, cpu_again = seconds_again(rows)
+    return sum(row.gpu_seconds for row in rows) + gpu_again, sum(row.cpu_seconds for row in rows) + cpu_again
 
 
 def second_settings(settings: Settings) -> Settings:

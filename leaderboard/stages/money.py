@@ -18,7 +18,7 @@ from kernel_evaluator.records.rows import ResultFile
 
 from leaderboard.files.ledger import Spending
 from leaderboard.files.submission import Submission
-from leaderboard.stages.confirm import seconds_again
+from leaderboard.stages.confirm import seconds_spent
 from leaderboard.stages.uses import backends_of
 
 START_UP_S = 30.0
@@ -92,7 +92,7 @@ def seconds_by_kind(results: Sequence[ResultFile], submissions: Mapping[str, Sub
         sources = submissions[result.entry].kernels if result.entry in submissions else {}
         rows = [row for row in result.rows if row.key in sources and row.gpu_seconds > 0]
         for row in evenly(rows, TELLING_KERNELS // len(telling)):
-            found[kind_of(sources[row.key])].append(row.gpu_seconds + seconds_again([row])[0])
+            found[kind_of(sources[row.key])].append(seconds_spent([row])[0])
     return {kind: sum(times) / len(times) for kind, times in found.items() if len(times) >= LEAST_ROWS}
 
 
