@@ -30,8 +30,11 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """A page whose every complaint fails the test: errors, blocked loads, violations of the policy, dialogs."""
-    context = browser.new_context(viewport={"width": 1360, "height": 900})
+    """A page whose every complaint fails the test: errors, blocked loads, violations of the policy, dialogs.
+
+    It does not glide to where it scrolls: a place that a test reads on the way is none.
+    """
+    context = browser.new_context(viewport={"width": 1360, "height": 900}, reduced_motion="reduce")
     opened = context.new_page()
     complaints: list[str] = []
     opened.on(

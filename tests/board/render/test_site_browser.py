@@ -758,7 +758,6 @@ IS_SEEN = """() => { const box = document.activeElement.getBoundingClientRect();
 def test_what_gets_the_focus_is_not_below_the_head_of_its_table(
     page: Any, site: str, name: str, selector: str
 ) -> None:
-    page.emulate_media(reduced_motion="reduce")
     page.set_viewport_size({"width": 1440, "height": 360})
     page.goto(site + name, wait_until="networkidle")
     page.evaluate(LINK_BELOW_HEAD, selector)

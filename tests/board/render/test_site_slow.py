@@ -166,12 +166,11 @@ def test_an_address_leads_to_the_code_and_does_not_pull_back_who_went_on(page: A
     page.set_viewport_size({"width": 1360, "height": 420})
     page.goto(f"{site}problems/1_1.html?board=H200&a={ENTRY}#code")
     top = "document.querySelector('{}').getBoundingClientRect().top"
-    until(page, f"Math.abs({top.format('#code')}) < 80")  # the page glides there
-    page.evaluate("document.querySelector('#reference').scrollIntoView({ behavior: 'instant' })")
+    until(page, f"Math.abs({top.format('#code')}) < 80")
+    page.evaluate("document.querySelector('#reference').scrollIntoView()")
     let_go()
     page.wait_for_selector("#shown pre.code")
     page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(500)  # a glide back would have begun
     assert abs(page.evaluate(top.format("#reference"))) < 80
 
 
