@@ -198,12 +198,21 @@ def _score_row(name: str, scores: Scores) -> str:
 
 
 def _bill(bill: Bill) -> str:
-    cpu = f" and {bill.cpu_seconds:,.0f} CPU-seconds" if bill.cpu_seconds else ""
-    text = f"Used {bill.gpu_seconds:,.0f} GPU-seconds{cpu}"
+    cpu = f" and {_seconds(bill.cpu_seconds, 'CPU')}" if bill.cpu_seconds else ""
+    text = f"Used {_seconds(bill.gpu_seconds, 'GPU')}{cpu}"
     if bill.usd is None:
         return f"{text}."
-    cents = math.ceil(round(100 * bill.usd, 6))  # what costs a tenth of a cent does not cost nothing at most
-    return f"{text}, which cost ${cents / 100:,.2f} at most."
+    return f"{text}, which cost ${_rounded_up(100 * bill.usd) / 100:,.2f} at most."
+
+
+def _seconds(seconds: float, processor: str) -> str:
+    whole = _rounded_up(seconds)
+    return f"{whole:,} {processor}-second{'' if whole == 1 else 's'}"
+
+
+def _rounded_up(used: float) -> int:
+    """Round up, but for what is left of sums of fractions: who used something did not use nothing."""
+    return math.ceil(round(used, 6))
 
 
 def _failures(outcome: ScoredRun, links: Mapping[str, str]) -> str:

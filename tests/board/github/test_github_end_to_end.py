@@ -325,7 +325,7 @@ def test_a_first_evaluation_is_billed_by_the_run_that_made_it(
     pull = project.open_pull({PATH: submission(*((key, line) for key in keys))})
     project.runner.extra = {"STEADY_DIES_AFTER": "1"}
     project.label(pull)
-    assert "Used 1 GPU-seconds and 2 CPU-seconds" in project.comment(pull)
+    assert "Used 1 GPU-second and 2 CPU-seconds" in project.comment(pull)
 
     project.runner.extra = {}
     project.label(pull)

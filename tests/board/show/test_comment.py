@@ -197,6 +197,20 @@ def test_a_bill_with_a_price_says_what_it_cost_at_most(usd: float, said: str) ->
 
 
 @pytest.mark.parametrize(
+    ("gpu", "cpu", "said"),
+    [
+        (0.3, 0.0, "Used 1 GPU-second."),
+        (0.7 + 0.2 + 0.1, 1.2, "Used 1 GPU-second and 2 CPU-seconds."),
+        (0.0, 0.4, "Used 0 GPU-seconds and 1 CPU-second."),
+    ],
+)
+def test_who_used_something_is_not_told_nothing(gpu: float, cpu: float, said: str) -> None:
+    bill = Bill(gpu_seconds=gpu, cpu_seconds=cpu, usd=None)
+
+    assert said in render_comment(PullReport(state="done", head_sha=HEAD, outcome=outcome([], bill=bill)))
+
+
+@pytest.mark.parametrize(
     "text", [*HOSTILE, "<!-- notice -->", f"<!-- notice --> <!-- /notice --> {'b' * 40}"]
 )
 def test_marks_in_a_title_move_no_notice_and_no_state(text: str) -> None:
