@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Header, HTTPException, Query, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response, Security
 from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.security import APIKeyHeader, HTTPBearer
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.records.version import EVALUATOR_VERSION, evaluator_sha256
 
@@ -24,10 +25,29 @@ from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.keys import Key, Keyring, keyring_of
 from leaderboard.serve.memory import MAX_BYTES, VerdictMemory
+from leaderboard.serve.refusals import BODY, documented
 from leaderboard.serve.requests import Health, JudgementView, NewBatch, NewJudgement
 from leaderboard.serve.workers import COMMAND, WorkerDevice, Workers
 
 POLL_S = 0.02
+_TAKING_IN = documented([409, 411, 413, 415, 429])
+_KNOWN: dict[int | str, dict[str, Any]] = {
+    200: {"model": JudgementView, "description": "The verdict is known already."}
+}
+_LINES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "A line of JSON, a JudgementView, for each judgement.",
+        "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    }
+}
+_DEGRADED: dict[int | str, dict[str, Any]] = {
+    503: {"model": Health, "description": "A device has no worker."}
+}
+_WHERE_KEYS_TRAVEL = [
+    Security(HTTPBearer(scheme_name="Bearer", auto_error=False)),
+    Security(APIKeyHeader(name="X-API-Key", scheme_name="X-API-Key", auto_error=False)),
+]
+"""For the OpenAPI document: one of the two is enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +89,6 @@ def make_app(settings: ServerSettings) -> FastAPI:
 
     app = FastAPI(title="KernelBench evaluation server", version=EVALUATOR_VERSION, lifespan=lifespan)
     app.state.is_stopping = False
-    app.router.route_class = guards.StrictRoute
     guards.add_size_limit(app, settings.max_source_bytes)
     guards.add_refusal(app)
     guards.add_key_check(app, settings.keyring)
@@ -77,32 +96,36 @@ def make_app(settings: ServerSettings) -> FastAPI:
         guards.add_neighbourhood(app)
     figures = metrics.Metrics(judgements, memory, workers.counts)
     judgements.on_done = figures.note
-    _add_judgements(
-        app, Desk(settings, judgements, settings.keyring), _key_check(settings.keyring), workers.cancel
-    )
+    _add_judgements(app, Desk(settings, judgements, settings.keyring), settings.keyring, workers.cancel)
     _add_health(app, settings, judgements, workers, figures)
     return app
 
 
 def _add_judgements(
-    app: FastAPI, desk: Desk, whose: Callable[..., Key], cancel_item: Callable[[Judgement], object]
+    app: FastAPI, desk: Desk, keyring: Keyring, cancel_item: Callable[[Judgement], object]
 ) -> None:
-    owner: Any = Depends(whose)
+    owner: Any = Depends(_key_check(keyring))
+    routes = APIRouter(
+        route_class=guards.StrictRoute,
+        responses=documented([401, 403, 422]),
+        dependencies=[] if keyring.is_open else _WHERE_KEYS_TRAVEL,
+    )
 
-    @app.post("/v1/judgements", status_code=202)
+    @routes.post("/v1/judgements", status_code=202, responses=_TAKING_IN | _KNOWN)
     def submit(asked: NewJudgement, response: Response, key: Key = owner) -> JudgementView:
         """Queue a kernel; the status is 200, and the verdict there, where it is known already."""
-        [item] = desk.take_in(key, [asked])
+        [item] = desk.take_in(key, {BODY: asked})
         response.status_code = 200 if item.is_finished else 202
         return desk.view(item)
 
-    @app.post(guards.BATCHES)
+    @routes.post(guards.BATCHES, response_class=StreamingResponse, responses=_TAKING_IN | _LINES)
     def submit_batch(asked: NewBatch, key: Key = owner) -> StreamingResponse:
         """Queue kernels, all or none; answers come as lines of JSON, each as soon as its verdict is there."""
-        items = desk.take_in(key, asked.judgements)
+        each = {(*BODY, "judgements", at): one for at, one in enumerate(asked.judgements)}
+        items = desk.take_in(key, each)
         return StreamingResponse(_as_they_come(desk, items), media_type="application/x-ndjson")
 
-    @app.get("/v1/judgements/{judgement_id}")
+    @routes.get("/v1/judgements/{judgement_id}", responses=documented([404]))
     async def look(
         judgement_id: str,
         wait_s: Annotated[float, Query(ge=0, le=60, description="Wait for the verdict.")] = 0.0,
@@ -115,12 +138,14 @@ def _add_judgements(
             await asyncio.sleep(POLL_S)
         return desk.view(item)
 
-    @app.delete("/v1/judgements/{judgement_id}")
+    @routes.delete("/v1/judgements/{judgement_id}", responses=documented([404]))
     def cancel(judgement_id: str, key: Key = owner) -> JudgementView:
         """Cancel a judgement; one that is done stays done."""
         item = desk.find(key, judgement_id)
         cancel_item(item)
         return desk.view(item)
+
+    app.include_router(routes)
 
 
 async def _as_they_come(desk: Desk, items: Sequence[Judgement]) -> AsyncIterator[str]:
@@ -142,7 +167,7 @@ def _add_health(
     workers: Workers,
     figures: metrics.Metrics,
 ) -> None:
-    @app.get("/v1/health")
+    @app.get("/v1/health", responses=documented([403]) | _DEGRADED)
     def health(response: Response) -> Health:
         """Say whether every device has its worker; 503 where one is missing."""
         whole = workers.counts()["alive"] == len(settings.devices)
@@ -159,15 +184,15 @@ def _add_health(
             running=gauges["running"],
         )
 
-    @app.get("/metrics", response_class=PlainTextResponse)
+    @app.get("/metrics", response_class=PlainTextResponse, responses=documented([403]))
     def tell() -> PlainTextResponse:
         """Give counts for Prometheus."""
         return PlainTextResponse(figures.text(), media_type=metrics.FORMAT)
 
 
 def _key_check(keyring: Keyring) -> Callable[..., Key]:
-    def check(authorization: Annotated[str, Header()] = "", x_api_key: Annotated[str, Header()] = "") -> Key:
-        key = keyring.find(guards.key_in(authorization, x_api_key))
+    def check(request: Request) -> Key:
+        key = keyring.find(guards.key_in(request.headers))
         if key is None:
             raise HTTPException(401, guards.NO_KEY)
         return key

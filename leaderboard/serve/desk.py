@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from kernel_evaluator.problems.problem_set import Problem, ProblemSet
 from leaderboard.checks.document import MAX_KERNEL_BYTES
 from leaderboard.serve.judgements import IdTakenError, Judgement, Judgements, QueueFullError
 from leaderboard.serve.keys import Key, Keyring
+from leaderboard.serve.refusals import BODY, Place, mistake
 from leaderboard.serve.requests import JudgementView, NewJudgement
 from leaderboard.stages.checked import problem_source, reductions, sizes_on
 
@@ -44,14 +45,17 @@ class Desk:
         self._lock = threading.Lock()
         """Held while a problem is parsed: Python 3.11 cannot do that in two threads at once."""
 
-    def take_in(self, key: Key, asked: Sequence[NewJudgement]) -> list[Judgement]:
-        """Queue judgements, all or none; raise HTTPException with what is wrong, or how long to wait."""
-        items = [self._judgement(key, each) for each in asked]
+    def take_in(self, key: Key, asked: Mapping[Place, NewJudgement]) -> list[Judgement]:
+        """Queue judgements, each by its place in the request, all or none.
+
+        Raises HTTPException with what is wrong, or how long to wait.
+        """
+        items = [self._judgement(key, each, place) for place, each in asked.items()]
         most = min(key.max_queued or self._judgements.max_queued, self._judgements.max_queued)
         if len(items) > most:
             whose = "here" if key.max_queued is None else f"of the key {key.name}"
             said = f"a batch {whose} has at most {most} judgements, got {len(items)}; send it in parts"
-            raise HTTPException(422, said)
+            raise mistake((*BODY, "judgements"), said)
         new = sum(self._judgements.find(item.id, key.name) is None for item in items)
         if wait_s := self._keyring.wait_s(key, new):
             said = f"the key {key.name} may send {key.per_minute} judgements a minute"
@@ -87,15 +91,15 @@ class Desk:
             environment=verdict.get("environment"),
         )
 
-    def _judgement(self, key: Key, asked: NewJudgement) -> Judgement:
+    def _judgement(self, key: Key, asked: NewJudgement, place: Place) -> Judgement:
         rules = self._rules
         for text in (asked.source, asked.problem_source or ""):
             if len(text.encode()) > rules.max_source_bytes:
                 raise HTTPException(413, f"source must be at most {rules.max_source_bytes} bytes")
         if asked.timeout_s > rules.max_timeout_s:
-            raise HTTPException(422, f"timeout_s must be at most {rules.max_timeout_s:g}")
+            raise mistake((*place, "timeout_s"), f"timeout_s must be at most {rules.max_timeout_s:g}")
         with self._lock:
-            problem = self._problem(key, asked)
+            problem = self._problem(key, asked, place)
             assert problem.sha256  # noqa: S101 - it is worked out here
         return Judgement(
             id=asked.id or uuid.uuid4().hex,
@@ -114,9 +118,9 @@ class Desk:
             place=rules.place,
         )
 
-    def _problem(self, key: Key, asked: NewJudgement) -> Problem:
+    def _problem(self, key: Key, asked: NewJudgement, place: Place) -> Problem:
         if asked.problem_source is not None:
-            own = _own_problem(key, asked.level, asked.problem_source)
+            own = _own_problem(key, asked.level, asked.problem_source, (*place, "problem_source"))
             return self._places.get(own.sha256, own)
         wanted = (asked.level, asked.problem_id or 0)
         if wanted not in self._problems:
@@ -124,8 +128,8 @@ class Desk:
                 problem = self._rules.problem_set.load(*wanted)
             except KeyError as error:
                 said = f"there is no problem {asked.problem_id} in level {asked.level}"
-                raise HTTPException(422, said) from error
-            self._problems[wanted] = _runnable(problem.reduced(self._reductions))
+                raise mistake((*place, "problem_id"), said) from error
+            self._problems[wanted] = _runnable(problem.reduced(self._reductions), (*place, "problem_id"))
         return self._problems[wanted]
 
     @cached_property
@@ -137,7 +141,7 @@ class Desk:
         return {problem.sha256: problem for problem in self._rules.problem_set}
 
 
-def _own_problem(key: Key, level: int, source: str) -> Problem:
+def _own_problem(key: Key, level: int, source: str, place: Place) -> Problem:
     """A problem that came with the request: its rows carry the level that was named, and problem 1.
 
     One of the set's, sent as its source, is judged as that.
@@ -151,12 +155,12 @@ def _own_problem(key: Key, level: int, source: str) -> Problem:
     try:
         source = problem_source(source)  # only now, since to parse what has no bound takes any memory
     except ValueError as error:
-        raise HTTPException(422, f"problem_source: {error}") from error
-    return _runnable(Problem(level=level, problem_id=1, name="own", source=source))
+        raise mistake(place, f"problem_source: {error}") from error
+    return _runnable(Problem(level=level, problem_id=1, name="own", source=source), place)
 
 
-def _runnable(problem: Problem) -> Problem:
+def _runnable(problem: Problem, place: Place) -> Problem:
     if needs_transformers(problem) and missing("level4"):
         said = f"this problem needs transformers, which the server lacks; run there: {install('level4')}"
-        raise HTTPException(422, said)
+        raise mistake(place, said)
     return problem

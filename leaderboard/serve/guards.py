@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 from leaderboard.checks.document import quoted
 from leaderboard.serve import MAX_BATCH, MAX_BATCH_BYTES
 from leaderboard.serve.keys import Keyring
+from leaderboard.serve.refusals import BODY, RequestMistake, RequestMistakes, mistake
 from leaderboard.serve.requests import NewJudgement
 from leaderboard.texts.inert import encodable
 
@@ -37,10 +38,10 @@ def add_refusal(app: FastAPI) -> None:
     async def refuse(request: Request, error: RequestValidationError) -> JSONResponse:
         """Never say what was sent: it may hold what no answer can, such as NaN."""
         told = [
-            {"type": each["type"], "loc": list(map(_place, each["loc"])), "msg": _said(each)}
+            RequestMistake(type=each["type"], loc=list(map(_place, each["loc"])), msg=_said(each))
             for each in error.errors()[:MOST_TOLD]
         ]
-        return JSONResponse({"detail": told}, status_code=422)
+        return JSONResponse(RequestMistakes(detail=told).model_dump(), status_code=422)
 
 
 class StrictRoute(APIRoute):
@@ -58,16 +59,26 @@ class StrictRoute(APIRoute):
 
 class _StrictRequest(Request):
     async def json(self) -> Any:
-        return json.loads(await self.body(), object_pairs_hook=_unrepeated)
+        body = await self.body()
+        try:
+            return json.loads(body, object_pairs_hook=_unrepeated)
+        except json.JSONDecodeError:
+            raise  # which is told with its place
+        except RecursionError as error:
+            raise mistake(BODY, "this JSON is nested too deeply to be read") from error
+        except UnicodeDecodeError as error:
+            raise mistake(BODY, f"the body must be UTF-8; {error.reason} at byte {error.start}") from error
+        except ValueError as error:
+            raise mistake(BODY, "a number in this JSON has too many digits") from error
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > MOST_FIELDS:
-        raise HTTPException(422, f"an object has at most {MOST_FIELDS} fields, got {len(pairs)}")
+        raise mistake(BODY, f"an object has at most {MOST_FIELDS} fields, got {len(pairs)}")
     found = dict(pairs)
     if len(found) < len(pairs):
         repeated = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise HTTPException(422, f"key {quoted(repeated)} is repeated; keep one of the two")
+        raise mistake(BODY, f"key {quoted(repeated)} is repeated; keep one of the two")
     return found
 
 
@@ -105,16 +116,16 @@ def add_key_check(app: FastAPI, keyring: Keyring) -> None:
 
     @app.middleware("http")
     async def check(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
-        given = key_in(*(request.headers.get(name, "") for name in ("authorization", "x-api-key")))
-        if request.method == "POST" and keyring.find(given) is None:
+        if request.method == "POST" and keyring.find(key_in(request.headers)) is None:
             return JSONResponse({"detail": NO_KEY}, status_code=401)
         return await proceed(request)
 
 
-def key_in(authorization: str, x_api_key: str) -> str:
+def key_in(headers: Mapping[str, str]) -> str:
     """Give the key that a request's headers hold; empty where they hold none."""
+    authorization = headers.get("authorization", "")
     scheme, _, token = authorization.partition(" ")  # schemes are read in any case
-    return x_api_key or (token if scheme.lower() == "bearer" else authorization)
+    return headers.get("x-api-key") or (token if scheme.lower() == "bearer" else authorization)
 
 
 def _host_of(given: str) -> str | None:

@@ -23,7 +23,15 @@ def _encodable(source: object) -> object:
 class NewJudgement(BaseModel):
     """A kernel to judge: on a problem of the set, by level and id, or on one whose source is sent along."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "oneOf": [
+                {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
+                for name in ("problem_id", "problem_source")
+            ]
+        },
+    )
 
     level: int = Field(1, ge=1, le=4)
     problem_id: int | None = Field(None, ge=1)

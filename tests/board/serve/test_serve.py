@@ -1,6 +1,7 @@
 """The evaluation server over real HTTP: queue, limits, cancellation, dying workers; and once with real kernels."""
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Status
@@ -318,8 +320,8 @@ def test_a_key_that_is_sent_twice_is_refused_as_in_a_submission(path, body, key)
     with serving() as url:
         answer = httpx.post(f"{url}/v1/{path}", content=body, headers=headers)
         received = httpx.get(f"{url}/metrics").text
-    said = f"key {key} is repeated; keep one of the two"
-    assert (422, {"detail": said}) == (answer.status_code, answer.json())
+    told = {"type": "value_error", "loc": ["body"], "msg": f"key {key} is repeated; keep one of the two"}
+    assert (422, {"detail": [told]}) == (answer.status_code, answer.json())
     assert "kbl_judgements_received_total 0.0\n" in received
 
 
@@ -456,16 +458,97 @@ def test_figures_can_be_read_while_verdicts_come(often_switching):
     assert b'kbl_judgements_done_total{status="s2999"} 1.0\n' in figures.text()
 
 
-def test_the_api_is_described_for_machines():
+def is_valid(value, schema, document):
+    """Whether a value is one of a schema that names others of its document."""
+    return Draft202012Validator({**schema, "components": document["components"]}).is_valid(value)
+
+
+def test_the_openapi_document_names_the_answers_that_there_are_with_their_shapes(tmp_path):
+    keys = tmp_path / "keys.toml"
+    digest = hashlib.sha256(b"few").hexdigest()
+    keys.write_text(f'[few]\nsha256 = "{digest}"\nper_minute = 1\n')
+    right = {"problem_id": 1, "source": KERNEL}
+    json_text = {"Content-Type": "application/json"}
+    own = {"problem_source": "class Model: ...", "source": KERNEL}
+    one, many = "/v1/judgements", "/v1/batches"
+    seen = {}
+
+    with serving(api_key="k", keys=keys, memory=tmp_path / "memory", max_source_bytes=100) as url:
+
+        def ask(method, path, key="k", route="", **request):
+            headers = {"X-API-Key": key, **request.pop("headers", {})}
+            answer = httpx.request(method, f"{url}{path}", headers=headers, **request)
+            described = document["paths"][route or path][method]["responses"]
+            assert str(answer.status_code) in described, (method, path, answer.text)
+            kind, *_ = answer.headers["Content-Type"].split(";")
+            schema = described[str(answer.status_code)]["content"][kind]["schema"]
+            value = answer.json() if kind == "application/json" else answer.text
+            assert is_valid(value, schema, document), (value, schema)
+            seen.setdefault((method, route or path), set()).add(str(answer.status_code))
+            return value
+
+        document = httpx.get(f"{url}/openapi.json").json()
+        judged = ask("post", one, json=right)["id"]
+        for path, body in ((one, right), (many, {"judgements": [right]})):
+            ask("post", path, json=body, key="stranger")
+            ask("post", path, content=iter([b"{}"]), headers=json_text)
+            ask("post", path, content=b"{}")
+            ask("post", path, content=b"x" * 6_000_000, headers=json_text)
+            for wrong in (b"", b"[", b"[" * 100_000, b'{"source": "\xff"}', b"9" * 5000, b'{"a": 1, "a": 2}'):
+                ask("post", path, content=wrong, headers=json_text)
+        for sent in (own, {**right, "problem_id": 999}, {**right, "timeout_s": 1e9}):
+            ask("post", one, json=sent)
+            ask("post", many, json={"judgements": [right, sent]})
+        ask("post", many, json={"judgements": [right] * 1001})
+        ask("post", many, json={"judgements": [right]})
+        ask("post", one, json={**right, "id": "mine", "again": True})
+        ask("post", one, json={**right, "id": "mine", "problem_id": 2})
+        ask("post", many, json={"judgements": [{**right, "id": "mine", "problem_id": 2}]})
+        ask("post", one, json=right)
+        ask("post", one, json=right, key="few")
+        ask("post", one, json=right, key="few")
+        ask("post", many, json={"judgements": [right]}, key="few")
+        for method in ("get", "delete"):
+            for name, key in ((judged, "k"), ("none", "k"), (judged, "stranger")):
+                ask(method, f"{one}/{name}", key, f"{one}/{{judgement_id}}")
+        ask("get", f"{one}/{judged}?wait_s=soon", route=f"{one}/{{judgement_id}}")
+        ask("get", "/v1/health")
+        ask("get", "/metrics")
+
+    told = {
+        (method, path): set(operation["responses"])
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }
+    seen["delete", f"{one}/{{judgement_id}}"].add("422")  # FastAPI names it wherever there is a parameter
+    elsewhere = {"403", "503"}  # from another machine where no key is needed, and without workers
+    assert {route: codes - elsewhere for route, codes in told.items()} == {
+        route: codes - elsewhere for route, codes in seen.items()
+    }
+
+
+def test_the_openapi_document_says_where_a_key_travels_where_one_is_needed():
+    for key, schemes in (("k", {"Bearer": "http", "X-API-Key": "apiKey"}), ("", {})):
+        with serving(api_key=key) as url:
+            document = httpx.get(f"{url}/openapi.json").json()
+        asked = document["paths"]["/v1/judgements"]["post"].get("security", [])
+        assert [{name: []} for name in schemes] == asked
+        found = document["components"].get("securitySchemes", {})
+        assert schemes == {name: scheme["type"] for name, scheme in found.items()}
+
+
+def test_a_request_that_the_openapi_document_allows_names_one_problem():
     with serving() as url:
-        paths = httpx.get(f"{url}/openapi.json").json()["paths"]
-    assert {
-        "/v1/judgements",
-        "/v1/judgements/{judgement_id}",
-        "/v1/batches",
-        "/v1/health",
-        "/metrics",
-    } == set(paths)
+        document = httpx.get(f"{url}/openapi.json").json()
+        schema = {"$ref": "#/components/schemas/NewJudgement"}
+        both = {"problem_id": 1, "problem_source": "x", "source": KERNEL}
+        for lacks, status in (((), 422), (("problem_id", "problem_source"), 422), (("problem_source",), 202)):
+            for body in (
+                {name: value for name, value in both.items() if name not in lacks},
+                {name: None if name in lacks else value for name, value in both.items()},
+            ):
+                assert status == httpx.post(f"{url}/v1/judgements", json=body).status_code
+                assert (status == 202) == is_valid(body, schema, document), body
 
 
 def kbl_serve(*options, key="k"):

@@ -363,7 +363,10 @@ def test_a_problem_of_the_set_that_comes_as_its_source_is_judged_by_its_own_floo
     source = ProblemSet().load(2, 83).source
     known, other = desk.take_in(
         key,
-        [NewJudgement(problem_source=text, source=KERNEL) for text in (source, f"{source}# another\n")],
+        {
+            (text,): NewJudgement(problem_source=text, source=KERNEL)
+            for text in (source, f"{source}# another\n")
+        },
     )
     evidence = floor.below(known.problem, known.settings, runtime_ms=1e-4)
     assert evidence is not None and evidence["violation"] == "FasterThanPossible"
