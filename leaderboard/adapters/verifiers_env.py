@@ -13,6 +13,7 @@ import asyncio
 import verifiers.v1 as vf
 
 from leaderboard.adapters.tasks import Answered, Tasks
+from leaderboard.client import ServerError
 
 
 class KernelData(vf.TaskData):  # type: ignore[misc]
@@ -51,10 +52,15 @@ class KernelTask(vf.Task[KernelData, vf.State, KernelTaskConfig]):  # type: igno
 
     @vf.reward(weight=1.0)
     async def kernel(self, trace: vf.Trace) -> float:
-        """Judge the kernel in the last reply."""
+        """Judge the kernel in the last reply; raise ServerError where the machinery failed, not the kernel.
+
+        Then the rollout has an error, and no training takes it for one without a reward.
+        """
         found = await judged(self, trace.last_reply)
         for name, value in found.figures().items():
             trace.record_metric(name, value)
+        if not found.is_usable:
+            raise ServerError(found.words.partition("\n")[0])
         return found.value
 
 
