@@ -181,7 +181,7 @@ class JudgeClient:
                     "POST", "/v1/batches", content=content, timeout=self._batch_timeout
                 ) as response:
                     if response.is_error:
-                        trouble = f"HTTP {response.status_code}: {response.read().decode()[:500]}"
+                        trouble = _refusal(response.status_code, response.read().decode())
                     else:
                         for line in response.iter_lines():
                             troubled = None
@@ -205,15 +205,30 @@ class JudgeClient:
         except httpx.RequestError as error:
             return f"{type(error).__name__}: {error}"
         if response.status_code in _BUSY and path != "/v1/health":
-            return f"HTTP {response.status_code}: {response.text[:200]}"
+            return _refusal(response.status_code, response.text)
         if response.is_error and path != "/v1/health":
             kind = AbsentError if response.status_code == _ABSENT else ServerError
-            raise kind(f"HTTP {response.status_code}: {response.text[:500]}")
+            raise kind(_refusal(response.status_code, response.text))
         try:
             data: dict[str, Any] = response.json()
         except (ValueError, RecursionError) as error:
             return f"the answer is no JSON: {error!r}"
         return data
+
+
+def _refusal(status: int, text: str) -> str:
+    """Say why the server refused, each mistake with its place; what another program answers as it is."""
+    try:
+        detail = json.loads(text)["detail"]
+        told = [detail] if isinstance(detail, str) else [_mistake(each) for each in detail]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        told = [text]
+    return f"HTTP {status}: {'; '.join(told)[:500]}"
+
+
+def _mistake(told: Mapping[str, Any]) -> str:
+    place = ".".join(map(str, told["loc"][1:]))
+    return f"{place}: {told['msg']}" if place else str(told["msg"])
 
 
 def _batches(texts: Iterable[str], most: int) -> Iterator[list[str]]:

@@ -80,6 +80,31 @@ def test_a_server_that_was_started_anew_while_a_kernel_waited_gets_it_again():
 
 
 @pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"detail": "no such key"}, "HTTP 422: no such key"),
+        (
+            {
+                "detail": [
+                    {"type": "a", "loc": ["body", "judgements", 3, "problem_id"], "msg": "there is none"},
+                    {"type": "b", "loc": ["body"], "msg": "the body is too deep"},
+                ]
+            },
+            "HTTP 422: judgements.3.problem_id: there is none; the body is too deep",
+        ),
+        *((odd, f"HTTP 422: {json.dumps(odd)}") for odd in ({"detail": 3}, {"detail": ["x"]}, ["detail"], 5)),
+    ],
+)
+def test_a_refusal_is_told_in_the_servers_words_with_the_place_of_each_mistake(answer, said):
+    with answering((json.dumps(answer).encode(), {}, 422)) as url, JudgeClient(url) as client:
+        with pytest.raises(ServerError) as one:
+            client.submit(1, 1, "source")
+        with pytest.raises(ServerError) as batch:
+            list(client.judge_many([{"level": 1, "problem_id": 1, "source": "source"}]))
+    assert (said, said) == (str(one.value), str(batch.value))
+
+
+@pytest.mark.parametrize(
     ("url", "key", "said"),
     [
         ("localhost:8900", "", "the server's URL must begin with http:// or https://, got 'localhost:8900'"),
