@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from free_ports import free_port
 from ray_cluster import QUICK
 
 NEEDED = ("slurmctld", "slurmd", "sbatch", "munged")
@@ -92,7 +93,7 @@ def slurm(nodes: Sequence[str]) -> Iterator[dict[str, str]]:
 
 def _configure(folder: Path, nodes: Sequence[str]) -> None:
     host = socket.gethostname().partition(".")[0]
-    control, *ports = _free_ports(1 + len(nodes))
+    control, *ports = (free_port() for _ in range(1 + len(nodes)))
     conf = CONF.format(host=host, folder=folder, control=control)
     for name, port in zip(nodes, ports, strict=True):
         conf += NODE.format(name=name, host=host, port=port)
@@ -101,14 +102,6 @@ def _configure(folder: Path, nodes: Sequence[str]) -> None:
     (folder / "state").mkdir()
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o600)
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def said(command: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import filecmp
 import json
 import os
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 from packaging.requirements import Requirement
 
 from leaderboard.cli import app
@@ -206,9 +206,7 @@ def test_the_demos_kernels_go_the_whole_way(full: Environment) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_server_judges_there(full: Environment) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     shipped = json.loads((full.packages / "leaderboard/shipped/submissions/cpu-demo.json").read_bytes())
     (full.cwd / "wrong.py").write_text(shipped["kernels"][SHOWN[0]], "utf-8")
     program = (

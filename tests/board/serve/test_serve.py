@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from free_ports import free_port
 from jsonschema import Draft202012Validator
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
@@ -602,8 +603,7 @@ def test_a_host_that_is_not_this_machine_is_said(host):
 @contextlib.contextmanager
 def command_answering(host="127.0.0.1"):
     """The command as users start it, once it answers, and its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "leaderboard", "serve", "--device", "cpu", "--memory-gb", "0"]
     command += ["--host", host, "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from compiling import TINY
 from evaluating import SOURCE, command, kernel
+from free_ports import free_port
 from kernel_evaluator.walls import sandbox
 
 DEADLINE_S = 60
@@ -130,11 +131,8 @@ def test_what_ends_a_build_does_not_stand_back_itself(folder: Path, number: sign
 def test_a_server_that_is_killed_takes_all_it_started_along(folder: Path) -> None:
     httpx = pytest.importorskip("httpx")
     pytest.importorskip("fastapi")
-    from socket import socket
 
-    with socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     source = json.loads((folder / "entry.json").read_text())["kernels"]["level_1_problem_1_sample_0"]
     body = {"level": 1, "problem_id": 1, "source": source, "timeout_s": 500}
     arguments = ("--device", "cpu", "--port", str(port), "--problems", "problems")
