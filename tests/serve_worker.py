@@ -1,5 +1,6 @@
 """The server's worker with the fake engine: `# sleep 3` in a kernel takes that long, `# die` kills the process.
 
+`# until PATH` waits for a file, but no longer than a minute, so that a test which would never make it fails.
 A verdict has the trials that were asked for. What `# half` fails with, UTF-8 cannot hold; `# long name` fails
 with an error of a very long name.
 """
@@ -8,6 +9,7 @@ import os
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from fake_engine import FakeEngine
 from kernel_evaluator.records.rows import Failure
@@ -22,6 +24,8 @@ class MoodyEngine(FakeEngine):
                 os._exit(9)
             if match := re.search(r"# sleep ([\d.]+)", job.source):
                 time.sleep(float(match[1]))
+            if match := re.search(r"# until (\S+)", job.source):
+                wait_for(Path(match[1]))
             for verdict in super().run([job], settings):
                 row = replace(verdict.row, trials_asked=settings.trials)
                 if "# half" in job.source:
@@ -29,6 +33,12 @@ class MoodyEngine(FakeEngine):
                 if "# long name" in job.source:
                     row = replace(row, failure=Failure(name="E" * 400_000, message="long"))
                 yield replace(verdict, row=row)
+
+
+def wait_for(path):
+    until = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":

@@ -68,18 +68,19 @@ def test_each_of_a_queue_is_judged_by_its_own_settings():
 def test_two_devices_judge_at_the_same_time():
     devices = [WorkerDevice(name="gpu0", gpus=(0,)), WorkerDevice(name="gpu1", gpus=(1,))]
     with serving(devices=devices, batch_size=1) as url, JudgeClient(url) as client:
-        slow = client.submit(1, 1, f"# sleep 30\n{KERNEL}")
+        slow = client.submit(1, 1, f"# sleep 600\n{KERNEL}")
         quick = client.submit(1, 2, f"# speedup 2.0\n{KERNEL}")
         assert 2.0 == client.wait(quick.id, 60).speedup
         assert not client.look(slow.id).is_finished
 
 
-def test_a_kernel_that_kills_the_worker_takes_none_of_its_batch_along():
+def test_a_kernel_that_kills_the_worker_takes_none_of_its_batch_along(tmp_path):
     with serving() as url, JudgeClient(url) as client:
-        first = client.submit(1, 1, f"# sleep 1\n{KERNEL}")
+        first = client.submit(1, 1, f"# until {tmp_path}/all-are-sent\n{KERNEL}")
         tickets = [client.submit(1, 2, f"# speedup {n}.0\n{KERNEL}") for n in (2, 3)]
         deadly = client.submit(1, 3, f"# die\n{KERNEL}")
         tickets += [client.submit(1, 4, f"# speedup {n}.0\n{KERNEL}") for n in (4, 5)]
+        (tmp_path / "all-are-sent").touch()
         assert [2.0, 3.0, 4.0, 5.0] == [client.wait(ticket.id, 120).speedup for ticket in tickets]
         lost = client.wait(deadly.id, 120)
         assert (Status.INFRA_ERROR, "WorkerLost") == (lost.status, lost.failure.name)
