@@ -12,6 +12,7 @@ from pathlib import Path
 import compiling
 import pytest
 from compiling import HEAD, TINY, as_candidate, build, job
+from evaluating import command_lines
 from kernel_evaluator.building.builder import Builder, BuildStatus
 from kernel_evaluator.building.limits import BuildLimits, Waiting
 
@@ -230,8 +231,7 @@ def test_a_build_leaves_no_process_behind(builder: Builder, tmp_path: Path) -> N
         "    os._exit(0)\n"
     )
     build(builder, source)
-    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert not [command for command in commands if mark.encode() in command]
+    assert not [line for line in command_lines() if mark in line]
 
 
 @pytest.mark.parametrize(
