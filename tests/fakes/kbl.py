@@ -85,8 +85,9 @@ def serve(path: str) -> None:
     scores.geomean_intervals({"": np.zeros(len(read_ranked()))})  # draws what every publication resamples by
     command = get_command(app)
     server = socket.socket(socket.AF_UNIX)
-    server.bind(path)
+    server.bind(f"{path}.new")
     server.listen(64)
+    Path(f"{path}.new").rename(path)  # where it can be seen, somebody listens already
     while True:
         connection, _ = server.accept()
         _run_forked(connection, server, command)
