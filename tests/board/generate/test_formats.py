@@ -1,7 +1,6 @@
 """Replies as models and their servers really write them: where the kernel is, and what was thought before it."""
 
 import json
-import time
 
 import pytest
 
@@ -101,15 +100,14 @@ def test_a_server_that_needs_a_key_says_so_before_anything_is_asked(tmp_path, mo
 
 @pytest.mark.parametrize(
     "reply",
-    ["Sure.\n" + "<think>" * 20_000, "```" + " " * 60_000 + "`", "~" * 60_000 + "`"],
+    ["Sure.\n" + "<think>" * 200_000, "```" + " " * 1_000_000 + "`", "~" * 1_000_000 + "`"],
     ids=["thoughts that open for ever", "a fence of blanks", "a fence of tildes"],
 )
 def test_a_reply_that_repeats_itself_is_read_at_once(reply):
-    began = time.monotonic()
+    # A way that begins anew at each sign would outlast the test's own limit many times over.
     LOOKING.at(reply)
-    thoughts_in(reply)
 
-    assert time.monotonic() - began < 5
+    assert "" == thoughts_in(reply)
 
 
 def test_thoughts_are_left_out_wherever_they_close():

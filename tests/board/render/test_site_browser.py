@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -495,12 +494,11 @@ def test_hostile_code_log_and_evidence_are_shown_as_text(page: Any, site: str) -
 
 def test_a_kernel_that_is_one_long_word_does_not_hold_its_reader_up(page: Any, site: str) -> None:
     page.goto(f"{site}problems/1_1.html")
-    began = time.monotonic()
+    # A way that begins anew at each letter would outlast the test's own limit many times over.
     found = page.evaluate("""() => import('../assets/listing.js').then(({ launches }) =>
-        launches('f'.repeat(200_000) + '\\nkernel <<<1, 2>>>(x)'))""")
+        launches('f'.repeat(1_000_000) + '\\nkernel <<<1, 2>>>(x)'))""")
 
     assert ["kernel <<<1, 2>>>"] == found
-    assert time.monotonic() - began < 5
 
 
 def test_a_diff_draws_five_thousand_lines_and_more_where_somebody_asks(page: Any, site: str) -> None:

@@ -12,7 +12,6 @@ import socket
 import string
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -1056,7 +1055,5 @@ def test_a_page_says_how_many_kernels_of_a_long_board_its_data_hold(tmp_path: Pa
 
 
 def test_the_language_of_a_kernel_of_empty_lines_is_found_at_once() -> None:
-    began = time.monotonic()
-
-    assert language("# helion, cutlass, tilelang" + "\n" * 100_000 + "  import triton") == "Triton"
-    assert time.monotonic() - began < 5
+    # A way that begins anew at each line would outlast the test's own limit many times over.
+    assert language("# helion, cutlass, tilelang" + "\n" * 1_000_000 + "  import triton") == "Triton"

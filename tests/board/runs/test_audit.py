@@ -1,7 +1,6 @@
 """Second looks: rows that no longer hold, counter-examples that are shown again, copies under other names."""
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -289,12 +288,11 @@ def test_whatever_a_source_names_may_have_another_name_in_a_copy(source):
 
 @pytest.mark.parametrize("opened", ["/* ", '\\" ', "\\' "])
 def test_what_is_opened_again_and_again_is_read_at_once(opened):
-    began = time.monotonic()
-    text = "#include <x>\n{} {{;(" + opened * 60_000
+    # A way that begins anew at each sign would outlast the test's own limit many times over.
+    text = "#include <x>\n{} {{;(" + opened * 600_000
     one, other = (f"code = {text.format(name)!r}\nuse(code)\n" for name in "ab")
 
     assert structure_sha256(one) != structure_sha256(other)
-    assert time.monotonic() - began < 5
 
 
 def test_keywords_of_libraries_are_no_names_of_the_sources_own():
