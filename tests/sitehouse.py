@@ -235,6 +235,35 @@ def until(page: Any, expression: str) -> None:
     raise AssertionError(f"never came true: {expression}")
 
 
+def settle(page: Any) -> None:
+    """Wait until all that the page's scripts had to do up to now is drawn, and its observers have heard of it."""
+    page.evaluate("""() => new Promise((done) =>
+        requestAnimationFrame(() => requestAnimationFrame(() => requestIdleCallback(done))))""")
+
+
+def visit(page: Any, address: str) -> None:
+    """Open a page and wait until its scripts have what they fetch: two looks in a row find nothing asked for."""
+    asked: set[Any] = set()
+
+    def begun(request: Any) -> None:
+        asked.add(request)
+
+    def ended(request: Any) -> None:
+        asked.discard(request)
+
+    heard = {"request": begun, "requestfinished": ended, "requestfailed": ended}
+    for event, note in heard.items():
+        page.on(event, note)
+    page.goto(address)
+    quiet = 0
+    while quiet < 2:
+        page.wait_for_timeout(20)
+        settle(page)
+        quiet = 0 if asked else quiet + 1
+    for event, note in heard.items():
+        page.remove_listener(event, note)
+
+
 def follow(link: Any) -> None:
     """Click on a link and wait until the page it leads to has come whole; a click alone waits for the first bytes."""
     with link.page.expect_navigation():

@@ -382,7 +382,8 @@ def visit_by_phone(browser: Any, address: str) -> tuple[float, float]:
     rates = {"downloadThroughput": 1.6e6 / 8, "uploadThroughput": 750e3 / 8, "latency": 150}
     wire.send("Network.emulateNetworkConditions", {"offline": False, **rates})
     opened.goto(address, wait_until="networkidle")
-    opened.wait_for_timeout(300)
+    sitehouse.until(opened, "window.painted > 0")
+    sitehouse.settle(opened)
     found = opened.evaluate("[window.shifts, window.painted]")
     context.close()
     return found[0], found[1]

@@ -714,7 +714,7 @@ def test_no_page_is_wider_than_a_phone_and_every_figure_on_a_card_has_its_column
 ) -> None:
     context = browser.new_context(viewport=PHONE)
     opened = context.new_page()
-    opened.goto(site + name, wait_until="networkidle")
+    sitehouse.visit(opened, site + name)
     assert opened.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert opened.evaluate(UNSEEN_OR_MISNAMED_ON_A_CARD) == []
     context.close()
@@ -870,8 +870,7 @@ def test_nothing_is_loaded_from_elsewhere(page: Any, site: str) -> None:
     fetched: list[str] = []
     page.on("request", lambda request: fetched.append(request.url))
     for name in sitehouse.PAGE_KINDS:
-        page.goto(site + name)
-        page.wait_for_timeout(50)
+        sitehouse.visit(page, site + name)
     assert [] == [url for url in fetched if not url.startswith(site)]
 
 

@@ -53,31 +53,6 @@ def tools() -> Path:
     return TOOLS / "node_modules"
 
 
-class Visitor:
-    """Opens pages one after the other, each until its scripts have what they fetch."""
-
-    def __init__(self, browser: Any, width: int) -> None:
-        self.page = browser.new_page(viewport={"width": width, "height": 900})
-        self._asked: set[Any] = set()
-        self.page.on("request", self._begun)
-        self.page.on("requestfinished", self._ended)
-        self.page.on("requestfailed", self._ended)
-
-    def visit(self, address: str) -> None:
-        """Open a page, and leave it when two looks in a row find nothing asked for."""
-        self.page.goto(address)
-        quiet = 0
-        while quiet < 2:
-            self.page.wait_for_timeout(50)
-            quiet = 0 if self._asked else quiet + 1
-
-    def _begun(self, request: Any) -> None:
-        self._asked.add(request)
-
-    def _ended(self, request: Any) -> None:
-        self._asked.discard(request)
-
-
 WIDTHS = (1440, 390)
 
 
@@ -90,11 +65,10 @@ def visited(
     folder = tmp_path_factory.mktemp("visited")
     found: dict[int, dict[str, list[str]]] = {width: {} for width in WIDTHS}
     for width in WIDTHS:
-        visitor = Visitor(browser, width)
-        page = visitor.page
+        page = browser.new_page(viewport={"width": width, "height": 900})
         for at, name in enumerate((*sitehouse.PAGE_KINDS, *a_comparison(), *STATES)):
             page.emulate_media(color_scheme="light")
-            visitor.visit(site + name)
+            sitehouse.visit(page, site + name)
             path = folder / f"{at}-{name.split('?')[0].replace('/', '-')}"
             path.write_text(page.content())
             page.evaluate(engine)
@@ -123,9 +97,8 @@ def a_comparison() -> list[str]:
 
 @pytest.mark.browser
 def test_axe_finds_nothing_in_what_opens_in_place(browser: Any, site: str, tools: Path) -> None:
-    visitor = Visitor(browser, WIDTHS[0])
-    visitor.visit(f"{site}entries/H200/hostile.html")
-    page = visitor.page
+    page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900})
+    sitehouse.visit(page, f"{site}entries/H200/hostile.html")
     page.locator(".figures .what").first.click()
     page.wait_for_selector(".meaning:popover-open")
     page.evaluate((tools / "axe-core" / "axe.min.js").read_text())
