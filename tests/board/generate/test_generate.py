@@ -425,13 +425,13 @@ def test_no_sample_starts_before_the_interval_is_over_and_an_interruption_ends_t
     with serving(server) as url:
         command = ["env", "--default-signal=INT"]  # what a shell runs in the background would ignore it
         command += [sys.executable, "-m", "leaderboard", "generate", "run", "--model", "m", "--base-url", url]
-        command += ["--only", "1/1,1/2", "--runs", str(tmp_path), "--no-check", "--interval", "60"]
+        command += ["--only", "1/1,1/2", "--runs", str(tmp_path), "--no-check", "--interval", "900"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         while not list(tmp_path.glob("run/*_kernel.py")):
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=25)[1]
+        said = process.communicate(timeout=120)[1]
     assert (130, 1) == (process.returncode, len(server.requests)), said
     assert said.splitlines()[-1].startswith("interrupted; what is finished is kept")
     assert ["level_1_problem_1_sample_0_kernel.py"] == [p.name for p in tmp_path.glob("run/*_kernel.py")]
@@ -459,7 +459,7 @@ def test_a_signal_ends_a_run_whose_server_never_answers_and_keeps_what_is_finish
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(number)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=120)[1]
     assert (128 + number, 4) == (process.returncode, len(server.requests)), said
     assert said.splitlines()[-1].startswith("interrupted; what is finished is kept")
     assert 1 == len(list(tmp_path.glob("run/*_kernel.py")))

@@ -58,8 +58,8 @@ def server() -> Iterator[FakeModal]:
     """
     fake, left = FakeModal({}), gc.callbacks[:]
     gc.callbacks.clear()
-    with serve(fake) as url:
-        os.environ["MODAL_SERVER_URL"] = url
+    with serve(fake) as url, pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("MODAL_SERVER_URL", url)
         yield fake
     gc.callbacks[:] = left
 
