@@ -271,7 +271,10 @@ def follow(link: Any) -> None:
 
 
 def held(page: Any, address: str) -> Callable[[], None]:
-    """Hold back the answers to what the page asks for there; gives what lets them go, once one was asked for."""
+    """Hold back the answers to what the page asks for there; gives what lets them go, once one was asked for.
+
+    It waits until the page has made of them what it makes: `networkidle` is over for good once it was reached.
+    """
     asked: list[Any] = []
     is_held = True
 
@@ -285,8 +288,12 @@ def held(page: Any, address: str) -> Callable[[], None]:
         while not asked:
             page.wait_for_timeout(20)
         is_held = False
-        for route in asked:
+        held_back = list(asked)
+        for route in held_back:
             route.continue_()
+        for route in held_back:
+            route.request.response().finished()
+        settle(page)
 
     page.route(address, hold)
     return let_go

@@ -436,13 +436,12 @@ def test_baselines_solve_no_problem_in_the_list_of_problems(folder: Path) -> Non
 )
 def test_figures_are_against_what_is_chosen_last(page: Any, site: str, address: str, cells: str) -> None:
     figures = f"Array.from(document.querySelectorAll({cells!r}), (cell) => cell.textContent).join()"
-    page.goto(site + address, wait_until="networkidle")
+    sitehouse.visit(page, site + address)
     before = page.evaluate(figures)
     let_go = sitehouse.held(page, "**/api/v1/boards/*.references.json")
     page.locator("#against label", has_text="best of PyTorch").click()
     page.locator("#against label", has_text="eager").click()
     let_go()
-    page.wait_for_load_state("networkidle")
     assert page.evaluate(figures) == before
     page.locator("#against label", has_text="best of PyTorch").click()
     sitehouse.until(page, f"{figures} !== {json.dumps(before)}")
@@ -469,17 +468,17 @@ def test_the_best_of_pytorch_stands_where_more_than_eager_was_measured(
         has_best = "best" in known["references"]
         problems = places.problems_page(board["name"], BOARD)
         for address in (f"boards/{name}.html", f"embed/{name}.html", problems, f"compare.html?board={name}"):
-            page.goto(site + address)
             if not has_best:
-                page.wait_for_load_state("networkidle")
+                sitehouse.visit(page, site + address)
                 assert not page.evaluate(said), address
                 continue
+            page.goto(site + address)
             sitehouse.until(page, said)
 
 
 def test_a_table_shows_no_speedup_against_what_its_board_lacks(page: Any, site: str, folder: Path) -> None:
     boards = json.loads((folder / "api/v1/index.json").read_text())["boards"]
-    page.goto(f"{site}problems/1_23.html?against=compile", wait_until="networkidle")
+    sitehouse.visit(page, f"{site}problems/1_23.html?against=compile")
     for board in boards:
         cells = page.locator(f"[data-kernels={places.slug(board['name'])}] td:nth-child(4)")
         known = json.loads((folder / board["references"]).read_text())["references"]
@@ -487,7 +486,7 @@ def test_a_table_shows_no_speedup_against_what_its_board_lacks(page: Any, site: 
 
 
 def test_a_comparison_takes_the_best_of_a_board_that_lacks_its_entries(page: Any, site: str) -> None:
-    page.goto(f"{site}compare.html", wait_until="networkidle")
+    sitehouse.visit(page, f"{site}compare.html")
     page.select_option("#board", "H200-bf16")
     sitehouse.until(page, "document.querySelector('#a').value === 'founders-triton-bf16'")
     sitehouse.until(page, "document.querySelector('#found').textContent.includes('problems')")

@@ -760,7 +760,7 @@ def test_what_gets_the_focus_is_not_below_the_head_of_its_table(
     page: Any, site: str, name: str, selector: str
 ) -> None:
     page.set_viewport_size({"width": 1440, "height": 360})
-    page.goto(site + name, wait_until="networkidle")
+    sitehouse.visit(page, site + name)
     page.evaluate(LINK_BELOW_HEAD, selector)
     page.keyboard.press("Shift+Tab")
     assert page.evaluate(IS_SEEN)
@@ -795,7 +795,7 @@ def test_forced_colours_keep_apart_what_colour_alone_tells(browser: Any, site: s
 def test_the_page_for_a_file_fits_the_narrowest_phone(browser: Any, site: str) -> None:
     context = browser.new_context(viewport={"width": 320, "height": 640})
     opened = context.new_page()
-    opened.goto(f"{site}submit.html", wait_until="networkidle")
+    sitehouse.visit(opened, f"{site}submit.html")
     assert opened.evaluate("document.documentElement.scrollWidth") <= 320
     context.close()
 
@@ -910,7 +910,7 @@ def test_on_a_phone_the_marks_under_a_line_have_room_beside_each_other(
 ) -> None:
     context = browser.new_context(viewport=PHONE)
     opened = context.new_page()
-    opened.goto(site + name, wait_until="networkidle")
+    sitehouse.visit(opened, site + name)
     gaps = opened.evaluate(UNDER_A_LINE)
     assert len(gaps) > 1
     assert min(gaps) > 0
@@ -930,7 +930,7 @@ COLLIDING = """() => [...document.querySelectorAll('svg.chart')].flatMap((chart)
 def test_on_a_phone_no_two_labels_of_a_chart_lie_over_each_other(browser: Any, site: str, name: str) -> None:
     context = browser.new_context(viewport=PHONE)
     opened = context.new_page()
-    opened.goto(site + name, wait_until="networkidle")
+    sitehouse.visit(opened, site + name)
     assert opened.locator("svg.chart text").count() > 1
     assert opened.evaluate(COLLIDING) == []
     context.close()
@@ -953,7 +953,7 @@ def test_the_matrix_breaks_no_word_of_usual_length(page: Any, site: str) -> None
 @pytest.mark.parametrize("name", ["problems/index.html", "entries/H200/hostile.html", "matrix/H200.html"])
 def test_paper_gets_whole_tables_in_dark_ink(page: Any, site: str, name: str) -> None:
     page.emulate_media(color_scheme="dark")
-    page.goto(site + name, wait_until="networkidle")
+    sitehouse.visit(page, site + name)
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     page.set_viewport_size({"width": 760, "height": 300})
     page.emulate_media(media="print", color_scheme="dark")

@@ -127,7 +127,6 @@ def test_a_kernel_shown_is_of_the_board_that_is_chosen(page: Any, site: str) -> 
     let_go()
     until(page, "!document.querySelector('#a').disabled")
     page.wait_for_selector("#facts dt:has-text('Speedup')")
-    page.wait_for_load_state("networkidle")
     speedup = numbers.speedup(kernels("H100", "1_1")[shown]["speedup"])
     assert page.locator("#facts dd").first.inner_text().startswith(speedup)
 
@@ -170,7 +169,6 @@ def test_an_address_leads_to_the_code_and_does_not_pull_back_who_went_on(page: A
     page.evaluate("document.querySelector('#reference').scrollIntoView()")
     let_go()
     page.wait_for_selector("#shown pre.code")
-    page.wait_for_load_state("networkidle")
     assert abs(page.evaluate(top.format("#reference"))) < 80
 
 
