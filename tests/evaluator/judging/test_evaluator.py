@@ -28,6 +28,8 @@ from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Failure, Status
 from kernel_evaluator.walls import sandbox
 
+pytestmark = pytest.mark.timeout(900)  # a busy machine judges the kernels of a whole file in minutes
+
 KEPT_BUFFER = kernel(
     "self.kept.copy_(self.right(x))", "return self.kept", init="self.kept = torch.empty(16, 64)"
 )

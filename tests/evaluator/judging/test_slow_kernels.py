@@ -10,6 +10,8 @@ from kernel_evaluator.timing import pairing, stopping
 from kernel_evaluator.timing.measurement import Measurement
 from kernel_evaluator.timing.pairing import Round
 
+pytestmark = pytest.mark.timeout(900)  # a busy machine judges the kernels of a whole file in minutes
+
 WITH_OTHER_WEIGHTS = 1
 TOO_MANY = "one call too many"
 COUNTED = "class Calls:\n    made = 0\n"
