@@ -84,7 +84,7 @@ def compare(a: Measured, b: Measured) -> EntryComparison:
     """
     has_one_reference = (a.sizes, a.precision) == (b.sizes, b.precision)
     alike = Alike(references=has_one_reference, machines=has_one_reference and a.hardware == b.hardware)
-    keys = sorted({*a.samples, *b.samples})
+    keys = a.samples.keys() | b.samples.keys()
     pairs = [_pair(key, a.samples.get(key), b.samples.get(key), alike) for key in keys]
     return EntryComparison(pairs=tuple(sorted(pairs, key=_by_change)), a=a, b=b)
 

@@ -82,9 +82,9 @@ class RunEvaluation:
             work_root=work_root(self.run),
         )
         judged = {row.key.level for result in evaluation.previous() for row in result.rows}
-        if judged - {self.level}:
+        if others := judged - {self.level}:
             raise EvaluationError(
-                f"{self.run.path}: has results of level {min(judged)}, which those of level {self.level} "
+                f"{self.run.path}: has results of level {min(others)}, which those of level {self.level} "
                 "would replace; put the kernels of each level into a run folder of its own"
             )
         try:
@@ -95,7 +95,7 @@ class RunEvaluation:
     def _write_results(self, path: Path) -> None:
         if not path.is_file():
             return
-        results = eval_results(store.read_result(path), self.level)
+        results = eval_results(store.read_result(path))
         write_eval_results(self.run.eval_results_path, results)
         if self.samples > 1:
             write_pass_at_k(self.run.pass_at_k_path, results, self.pass_at)
@@ -119,10 +119,9 @@ def result_of(run: RunFolder) -> ResultFile:
     return ranked[0]
 
 
-def eval_results(result: ResultFile, level: int) -> EvalResults:
-    """Give a result file's rows of one level as the content of `eval_results.json`, with their precision."""
-    rows = [row for row in result.rows if row.key.level == level]
-    merged = merge_results({}, [(row, result.environments.get(row.environment)) for row in rows])
+def eval_results(result: ResultFile) -> EvalResults:
+    """Give a result file of one level as the content of `eval_results.json`, each row with its precision."""
+    merged = merge_results({}, [(row, result.environments.get(row.environment)) for row in result.rows])
     return {
         problem: [{**item, "precision": result.precision} for item in items]
         for problem, items in merged.items()

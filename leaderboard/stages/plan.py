@@ -78,7 +78,7 @@ def make_plan(
     return Plan(
         jobs=jobs,
         unconfirmed=tuple(job for job in good if confirms and needs_second(kept[job.key])),
-        kept=tuple(kept[key] for key in sorted(kept)),
+        kept=tuple(kept.values()),
         good=len(good),
         missing_problems=_describe_missing(kernels, problems, selection),
     )

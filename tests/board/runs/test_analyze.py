@@ -123,6 +123,15 @@ def test_figures_of_a_run_without_times_are_blank_and_not_zero(tmp_path, problem
     assert (0, 1.0, {0.0}) == (level.correct, level.deployed_speedup, set(level.fast_p.values()))
 
 
+def test_a_run_of_two_levels_is_scored_as_a_whole_and_by_level(tmp_path, problem_set):
+    rows = (*ROWS, row(KernelKey(2, 1), 4.0), row(KernelKey(2, 2), status=Status.MISMATCH))
+    measured = read_measured(result_file(tmp_path / "mine.json", rows))
+    found = analyze(measured, problem_set, Question(by_category=False))
+    assert [("all", 200, 6, 4), ("level 1", 100, 4, 3), ("level 2", 100, 2, 1)] == [
+        (each.group, each.problems, each.submitted, each.correct) for each in found
+    ]
+
+
 def test_categories_partition_a_level(tmp_path, problem_set):
     measured = read_measured(result_file(tmp_path / "mine.json"))
     figures = analyze(measured, problem_set, Question())
@@ -251,6 +260,16 @@ def test_a_timing_file_is_of_the_device_that_it_names(tmp_path, stats, says):
         "analyze", result_file(tmp_path / "mine.json"), "--against", f"eager={tmp_path / 'times.json'}"
     )
     assert (1, True) == (done.returncode, says in done.stderr), done.stderr
+
+
+def test_a_timing_file_of_no_device_is_of_no_sizes(tmp_path, problem_set):
+    def conditions(**stats):
+        (tmp_path / "times.json").write_text(json.dumps({"level1": {"19_ReLU.py": {"mean": 6.0} | stats}}))
+        times = read_times(str(tmp_path / "times.json"), problem_set)
+        return times.hardware, times.sizes
+
+    found = conditions(), conditions(hardware="NVIDIA H200"), conditions(device="cpu")
+    assert (("", ""), ("H200", "full"), ("CPU", "reduced")) == found
 
 
 def test_figures_come_as_a_table_as_csv_and_as_a_picture(tmp_path):

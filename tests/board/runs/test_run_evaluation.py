@@ -54,6 +54,14 @@ def test_what_other_rules_judged_is_judged_again_and_reaches_no_board(run, chang
     assert [KernelKey(1, 19)] == [row.key for row in result_of(run).rows]
 
 
+def test_what_another_clock_of_kernelbench_timed_is_judged_again(run):
+    compat = replace(SETTINGS, profile="compat")
+    for clock in (compat, replace(compat, timing_method="host_time")):
+        assert (1, 0) == (len(judge(run, clock).added), len(judge(run, clock).added))
+    ranked = replace(SETTINGS, timing_method="host_time")
+    assert (1, 0) == (len(judge(run).added), len(judge(run, ranked).added)), "the board has one clock"
+
+
 def test_a_run_says_in_which_precision_it_was_judged(run):
     judge(run)
     single = read_measured(run.path)
