@@ -20,6 +20,7 @@ from leaderboard.files.baseline_files import usual_reference_ms
 from leaderboard.files.submission import load
 from leaderboard.stages.believed import REFERENCE_WITHIN, doubts, worked_out
 from leaderboard.stages.confirm import confirmed, needs_second
+from leaderboard.stages.invariants import invariants
 from leaderboard.stages.record import Case, RefusedError, read_work_file, record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -242,6 +243,31 @@ def test_a_forged_row_is_refused_with_its_reason(house, name):
 
 def test_an_honest_row_is_recorded(house):
     assert recorded(house, work_of(house, honest_row()), usual_ms={(1, 1): 1.1}) == ""
+
+
+def test_a_row_of_reduced_sizes_is_not_held_to_what_full_ones_need(house):
+    row = of_rounds(honest_row(), consistent(40))
+    full = read_work_file(work_of(house, row))
+    said = [
+        [doubt for doubt in doubts(row, replace(full, sizes=sizes), None) if "the device needs" in doubt]
+        for sizes in ("full", "reduced")
+    ]
+    assert [1, 0] == list(map(len, said))
+
+
+def test_what_a_row_stands_on_follows_from_its_rounds():
+    found = measured(2.0)
+    found.rounds = [
+        replace(r, overhead_ms=0.2, calls=2, look=r.look if at else None) for at, r in enumerate(found.rounds)
+    ]
+    found.calls, found.reference_calls = 2, 1
+    found.alone_ms, found.paused_ms = 0.5, (10.0, 0.25)
+    stands_on = invariants(replace(honest_row(), rounds=found.to_json()))
+    assert (stands_on.paused_ms, stands_on.ran_ms) == (10.0, 0.25)
+    assert (stands_on.overhead_over_alone, stands_on.reference_over_alone) == pytest.approx((2.0, 2.0))
+    assert (stands_on.rounds_made, stands_on.rounds_looked_at, stands_on.evaluations) == (6, 5, 2)
+    found.alone_overheads_ms = None
+    assert invariants(replace(honest_row(), rounds=found.to_json())).overhead_over_alone is None
 
 
 def test_a_row_whose_second_evaluation_was_on_a_machine_with_a_slower_clock_is_recorded(house):

@@ -10,7 +10,7 @@ from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Status
 
 from leaderboard.files import store, submission
-from leaderboard.stages.confirm import SECOND_TRIALS, confirmed
+from leaderboard.stages.confirm import SECOND_TRIALS, confirmed, seconds_spent
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 
 
@@ -56,6 +56,7 @@ def test_the_lower_of_both_counts_and_what_does_not_count_is_judged_once(tmp_pat
     assert [rows[at].speedup for at in (1, 2, 3)] == pytest.approx([2.0, 2.0, 0.9], rel=1e-3)
     assert [rows[at].second is not None for at in (1, 2, 3, 4)] == [True, True, False, False]
     assert (rows[1].gpu_seconds, rows[1].second["gpu_seconds"], rows[1].trials_passed) == (1.0, 1.0, 5)
+    assert seconds_spent(rows.values()) == (6.0, 12.0)
 
 
 @pytest.mark.parametrize("ends", ["mismatch", "quarantined"])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from leaderboard.cli import app
 from leaderboard.files import store, submission
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
-from leaderboard.stages.record import RefusedError, read_work_file
+from leaderboard.stages.record import RefusedError, case_of, read_work_file, record
 
 BODY = "class ModelNew:\n    pass\n"
 
@@ -65,6 +65,14 @@ class Repository:
         ended = CliRunner().invoke(app, ["record", str(work), *folders])
         assert (ended.exit_code, type(ended.exception), self.files()) == (1, SystemExit, [])
         return ended.stderr
+
+    def take(self, **changed):
+        """Record a work file with some of its values changed, in this process, and give what was recorded."""
+        work = self.evaluate()
+        work.write_text(json.dumps(json.loads(work.read_text()) | changed))
+        loaded = submission.load(self.folder / "submissions" / "mine.json")
+        case = case_of(read_work_file(work), loaded, ProblemSet(), self.folder / "baselines")
+        return record(case, work, data=self.data).result
 
     @property
     def recorded(self):
@@ -123,6 +131,22 @@ def test_a_new_evaluation_is_a_new_revision_and_the_old_one_stays_readable(repos
     assert (repository.recorded.revision, repository.recorded.reason) == (3, "audit")
 
 
+def test_a_new_revision_says_why_it_is_there(repository):
+    rows = json.loads(repository.evaluate().read_text())["rows"]
+    lost = {**rows[2], "status": "infra_error"}
+    slower = {**rows[0], "gpu_seconds": 2.0}
+    steps = {
+        "first evaluation": rows[:1],
+        "more kernels evaluated": [*rows[:2], lost],
+        "infrastructure errors tried again": rows,
+        "measured again": [slower, *rows[1:]],
+    }
+    for number, (why, judged) in enumerate(steps.items(), 1):
+        spent = {name: sum(row[name] for row in judged) for name in ("gpu_seconds", "cpu_seconds")}
+        recorded = repository.take(rows=judged, **spent)
+        assert (number, why, len(judged)) == (recorded.revision, recorded.reason, len(recorded.rows))
+
+
 def test_a_changed_kernel_replaces_its_row_and_says_why(repository):
     repository.record(repository.evaluate())
     repository.write("# speedup 2.0\n", "# speedup 3.0\n", "# status mismatch\n")
@@ -169,6 +193,13 @@ def test_parts_that_hold_what_is_recorded_make_one_revision_too(repository, tmp_
     assert ended.stdout.count("revision 2") == 1, ended.stderr
     assert repository.files() == ["history/H200/mine/1.json", "results/H200/mine.json"]
     assert {row.evaluator_sha256 for row in repository.recorded.rows} == {"b" * 64}
+
+
+def test_a_row_whose_second_evaluation_came_later_is_not_replaced_by_one_recorded_late(repository):
+    rows = json.loads(repository.evaluate().read_text())["rows"]
+    rows[0]["second"]["finished_at"] = "2026-01-02T00:00:00Z"
+    later = repository.take(rows=rows)
+    assert later == repository.take() == repository.recorded
 
 
 def parts_of(work, folder, changed):
