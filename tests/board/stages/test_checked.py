@@ -14,7 +14,7 @@ from kernel_evaluator.problems.jobs import Settings
 
 from leaderboard.inspect_task import kernelbench
 from leaderboard.seed_scripts import eval_from_generations, run_and_check
-from leaderboard.stages.checked import CHOICES, checked
+from leaderboard.stages.checked import CHOICES, checked, sizes_on
 
 WRONG: dict[str, tuple[Any, str]] = {
     "num_correct_trials": (0, "num_correct_trials must be 1 or more, got 0"),
@@ -32,6 +32,10 @@ def test_the_choices_are_those_of_the_evaluator() -> None:
     for seconds in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="timeout must be above 0"):
             checked(replace(settings, timeout_s=seconds))
+
+
+def test_a_gpu_has_full_sizes_and_a_cpu_reduced_ones() -> None:
+    assert ("full", "reduced") == (sizes_on("cuda"), sizes_on("cpu"))
 
 
 @pytest.mark.parametrize("option", WRONG)

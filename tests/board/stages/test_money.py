@@ -65,6 +65,7 @@ def test_a_kind_of_which_nothing_is_recorded_counts_as_the_slowest() -> None:
     new = estimate(["import tilelang"], known, engine="modal", gpu="H100")
 
     assert estimate(["torch.compile(x)"], known, engine="modal", gpu="H100") == new
+    assert 0.0 == estimate([], known, engine="modal", gpu="H100").seconds
     assert "tilelang" == kind_of("import tilelang")
     assert "torch" == kind_of("x = 1" + "+1" * 600), "nested too deeply to be read"
 
@@ -81,6 +82,20 @@ def test_a_board_of_hundreds_looks_at_no_more_kernels_than_it_needs() -> None:
     assert TELLING_KERNELS >= kind_of.cache_info().misses - before
     every = seconds_by_kind([recorded], {recorded.entry: replace(known["entry-0"], entry=recorded.entry)})
     assert seconds == pytest.approx(every["triton"], rel=0.5)
+
+
+def test_too_few_kernels_of_a_kind_and_those_of_a_withdrawn_entry_do_not_tell_how_long_it_takes() -> None:
+    recorded = read_result(RECORDED)
+    kernels = {row.key: "import triton" for row in recorded.rows}
+    known = {recorded.entry: Submission(entry=recorded.entry, sha256="", metadata={}, kernels=kernels)}
+
+    def told(*spent: float) -> dict[str, float]:
+        judged = zip(recorded.rows, spent, strict=False)
+        rows = tuple(replace(row, gpu_seconds=each, second=None) for row, each in judged)
+        return dict(seconds_by_kind([replace(recorded, entry="gone"), replace(recorded, rows=rows)], known))
+
+    assert {} == told() == told(2.0, 2.0, 2.0, 2.0) == seconds_by_kind([], {})
+    assert {"triton": 2.5} == told(2.0, 2.0, 2.0, 2.0, 4.5, 0.0), "what took no time was not judged"
 
 
 def test_what_was_spent_is_kept_by_month_and_a_run_counts_once(tmp_path: Path) -> None:

@@ -50,6 +50,15 @@ def test_a_ban_is_kept_with_its_reason_and_lifted_by_number(tmp_path: Path) -> N
         upkeep.unban(path, 1001)
 
 
+def test_a_ban_that_was_written_by_hand_is_read_after_the_next_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "banned.toml"
+    path.write_text(BAN.replace("why", "sent \\u007f and \\u0000"))
+    (by_hand,) = read_bans(path)
+    upkeep.ban(path, ALICE)
+    assert "sent \x7f and \x00" == by_hand.reason
+    assert (by_hand, ALICE) == read_bans(path)
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -178,6 +187,14 @@ def test_a_mistake_in_the_list_of_bans_lets_nobody_in(
         (read_reviews, "reviews/2026-11.json", {"differs": {"level_1": ""}}, "item 2: .*level_1"),
         (read_all, "spending/2026-11.json", {"usd": "3"}, "item 2: usd must be a finite number, got '3'"),
         (read_all, "spending/2026-11.json", {"day": "1 May"}, "item 2: day must be YYYY-MM-DD"),
+        (read_all, "spending/2026-11.json", {"usd": -0.01}, "item 2: usd must be 0 or more, got -0.01"),
+        (read_all, "spending/2026-11.json", {"seconds": -1}, "item 2: seconds must be 0 or more, got -1"),
+        (
+            read_all,
+            "spending/2026-11.json",
+            {"calls": -1},
+            "item 2: calls must be 0 to 1,000,000,000, got -1",
+        ),
     ],
 )
 def test_a_mistake_in_a_list_is_named_with_the_item_and_the_field(
@@ -227,19 +244,19 @@ def test_a_strike_needs_a_kernel_that_is_there_and_a_reason(tmp_path: Path) -> N
 
 def test_what_is_due_comes_cheapest_first_and_no_more_than_the_dollars_pay(tmp_path: Path) -> None:
     (tmp_path / "results/H200").mkdir(parents=True)
-    for entry in ("founders-triton", "founders-cuda"):
+    whole = ["founders-triton", "founders-cuda", "founders-cutile"]
+    for entry in whole[:2]:
         recorded_path(tmp_path, "H200", entry).symlink_to(recorded_path(DATA, "H200", entry))
-    listed = upkeep.due(
-        tmp_path, SUBMISSIONS, "H200", engine="modal", gpu="H100", whole=["founders-triton", "founders-cuda"]
-    )
+    listed = upkeep.due(tmp_path, SUBMISSIONS, "H200", engine="modal", gpu="H100", whole=whole)
     costs = [one.cost.usd for one in listed]
 
     assert sorted(costs) == costs
-    assert {"founders-triton", "founders-cuda"} <= {one.submission.entry for one in listed}
+    assert set(whole) == {one.submission.entry for one in listed}
     assert listed[:1] == affordable(listed, costs[0] + 0.001)
     assert [] == affordable(listed, 0.0)
     priced = [replace(listed[0], cost=replace(listed[0].cost, usd=usd)) for usd in (1.0, 9.0, 1.0)]
     assert priced[:1] == affordable(priced, 3.0), "what waits longest is never passed over"
+    assert priced[:2] == affordable(priced, 10.0), "the last dollar pays too"
 
 
 def test_an_entry_whose_rows_are_all_of_this_evaluator_is_not_due(tmp_path: Path) -> None:
