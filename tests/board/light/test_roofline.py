@@ -58,6 +58,14 @@ def test_the_figures_are_those_of_a_hand(problem: str) -> None:
     assert item.bytes_moved("bf16") == BY_HAND[problem][1] / 2
 
 
+def test_whole_numbers_read_and_written_have_the_same_bytes_in_both_precisions() -> None:
+    indices, targets = 8 * 128 * 4095, 8 * 32768
+    floats = {"1_51": 128 * 4096 * 4095, "1_95": 32768 * 4096 + 1}
+    for precision, size in (("fp32", 4), ("bf16", 2)):
+        assert posed()["1_51"].bytes_moved(precision) == size * floats["1_51"] + indices
+        assert posed()["1_95"].bytes_moved(precision) == size * floats["1_95"] + targets
+
+
 def is_quick(problem: Problem) -> bool:
     """Loops over time steps take seconds each to walk through."""
     return problem.level < 3 or family(problem.level, problem.name) != "recurrent"

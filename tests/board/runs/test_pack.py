@@ -44,6 +44,12 @@ def test_kernels_travel_through_a_submission_byte_for_byte(tmp_path):
     ).read_bytes() == KERNEL.encode()
 
 
+def test_a_level_of_which_all_kernels_are_there_lacks_none():
+    whole = {KernelKey(4, problem): KERNEL for problem in range(1, 21)}
+    assert {} == pack(whole, {"display_name": "Mine"}, "mine.json").missing
+    assert {4: 19} == pack({KernelKey(4, 1): KERNEL, KernelKey(4, 1, 1): KERNEL}, {}, "mine.json").missing
+
+
 def test_a_folder_of_one_s_own_is_read_by_its_names(tmp_path):
     for name in ("level1/23_Softmax.py", "level_2/7.py", "level_3_problem_5_sample_2.py"):
         path = tmp_path / name

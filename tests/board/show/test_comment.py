@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 from kernel_evaluator.records.keys import KernelKey
-from kernel_evaluator.records.rows import Failure, Row, Status, Timing
+from kernel_evaluator.records.rows import Environment, Failure, ResultFile, Row, Status, Timing
 
+from leaderboard.files.submission import Submission, kernel_sha256
 from leaderboard.show.comment import (
     LIMIT,
     MARKER,
@@ -18,6 +19,7 @@ from leaderboard.show.comment import (
     stage_of,
     status_line,
 )
+from leaderboard.stages.aggregate import aggregate
 from leaderboard.texts import inert
 
 HEAD = "a" * 40
@@ -130,6 +132,32 @@ def test_hostile_text_in_an_annotation_stays_one_line_of_one_command(text: str) 
     assert re.fullmatch(r"::error file=[^:,\n]*::[^\n]*", line)
 
 
+def test_an_evaluation_tells_the_rank_its_interval_and_the_scores_of_each_level() -> None:
+    dates = dict.fromkeys(("started_at", "finished_at"), "2026-11-24T00:00:00Z")
+    here = {"environments": {"": Environment(device="NVIDIA H100", gpu="H100")}, "evaluator_version": "1"}
+    row = replace(correct(1), kernel_sha256=kernel_sha256("one"))
+    board = {"gpu": "H100", "sizes": "full", "profile": "ranked"}
+    result = ResultFile(entry="mine", submission_sha256="0" * 64, rows=(row,), **board, **dates, **here)
+    sent = Submission(entry="mine", sha256="0" * 64, metadata={"display_name": ""}, kernels={row.key: "one"})
+    ((standing,),) = (board.standings for board in aggregate([result], {"mine": sent}, {"fp32": {}}))
+
+    def told(**changed: object) -> PullReport:
+        found = replace(outcome([row]), standing=replace(standing, **changed), entrants=3)
+        return PullReport(state="done", head_sha=HEAD, outcome=found)
+
+    body = render_comment(told())
+    low, high = standing.deployed_ci95
+    interval = f"deployed speedup 1.003× (95 % interval {low:.3f}-{high:.3f})"
+    assert f"Merged now it would take **rank 1 of 3** on the `H100` board: {interval}." in body
+    assert "| overall | 1.003× | 2.000× (1) | 0.4 % | 0.4 % | 0.4 % | 1/250 |" in body
+    assert "| level 1 | 1.007× | 2.000× (1) | 1.0 % | 1.0 % | 1.0 % | 1/100 |" in body
+    assert "| level 2 | 1.000× | – | 0.0 % | 0.0 % | 0.0 % | 0/100 |" in body
+    assert "<details>" not in body, "nothing failed, and nothing was before"
+    assert ("success", "1 of 250 correct, deployed speedup 1.003") == status_line(told())
+    unranked = render_comment(told(rank=None, unranked_because="baseline"))
+    assert f"No rank on the `H100` board: `baseline`; {interval}." in unranked
+
+
 def test_a_comment_that_would_be_too_long_loses_its_least_important_parts() -> None:
     long = "`é" * 5000
     failure = Failure(name=long, message=long, log=long)
@@ -170,6 +198,13 @@ def test_failures_are_listed_by_cause_with_links() -> None:
 
     assert "| runtime_error | 2 | [`1/1`](https://example.org/1), `1/2` |" in body
     assert "| mismatch | 2 | `1/3`, `1/1#1` |" in body, "what is scored comes first"
+
+
+def test_messages_are_those_of_the_first_failures_however_many_are_correct() -> None:
+    rows = [*map(correct, range(1, 8)), *(failed(problem, f"boom {problem}") for problem in range(8, 14))]
+    body = render_comment(PullReport(state="done", head_sha=HEAD, outcome=outcome(rows)))
+
+    assert ["8", "9", "10", "11", "12"] == re.findall(r"runtime_error: `boom (\d+)`", body)
 
 
 def test_what_changed_is_listed_and_what_did_not_is_not() -> None:
@@ -238,8 +273,11 @@ def test_a_notice_replaces_the_one_before_and_nothing_else() -> None:
 
 
 def test_a_comment_says_for_whom_it_was_written() -> None:
-    body = render_comment(PullReport(state="running", head_sha=HEAD))
+    body = render_comment(
+        PullReport(state="running", head_sha=HEAD, entry="alice-first", kernels=2, run_url="https://x")
+    )
 
+    assert f"entry `alice-first` · at `{HEAD[:12]}` · 2 kernels · [run](https://x)" in body
     assert ("running", HEAD) == stage_of(add_notice(body, "a notice"))
     assert ("", "") == stage_of("nothing of ours")
 

@@ -20,6 +20,7 @@ from leaderboard.files import store
 from leaderboard.files.submission import Submission, load
 from leaderboard.github.outcome import would_be_standing
 from leaderboard.show.tables import as_csv
+from leaderboard.stages import upkeep
 from leaderboard.stages.aggregate import aggregate
 from leaderboard.stages.boards import read_certificates, read_deals
 
@@ -231,6 +232,7 @@ def test_speedups_stand_against_the_best_of_pytorch_beside_eager():
     assert slow["compile"].deployed_speedup == slow["best"].deployed_speedup == 1.0
     assert slow["best"].geomean_speedup == pytest.approx(0.5)
     assert board["torch-compile"].against["best"].deployed_speedup == 1.0
+    assert slow["best"].ci95 == pytest.approx((1.0, 1.0)), "a problem that PyTorch wins is not lost"
     assert board["good"].levels_against["best"][1].deployed_speedup == pytest.approx((4 / 3) ** (99 / 100))
     assert board["good"].rank < board["slow"].rank
 
@@ -253,6 +255,7 @@ def test_a_kernel_changed_since_the_evaluation_makes_the_entry_incomplete():
     (standing,) = board.standings
     assert standing.unranked_because == "incomplete: 1 of 1 kernels wait for a verdict"
     assert (standing.overall.correct, standing.result.rows) == (0, ())
+    assert standing.failures == {"missing": 249}, "what waits for a verdict was sent"
 
 
 def test_a_result_without_its_submission_is_not_shown():
@@ -365,6 +368,7 @@ def show(repository, *options):
 def test_the_table_shows_rank_interval_and_marks_uncertain_shares(repository):
     lines = show(repository).output.splitlines()
     assert lines[0].startswith("H200: 2 ranked, 0 not")
+    assert lines[2].split()[-4:] == ["L1", "L2", "L3", "unranked"]
     fast, close = lines[-2:]
     assert fast.split()[:2] == ["1", "fast"]
     unranked = read_certificates()["fp32"]
@@ -381,6 +385,7 @@ def test_csv_and_json_hold_the_same_full_figures(repository):
     body["metadata"]["baseline"] = True
     close.write_text(json.dumps(body))
     lines = list(csv.DictReader(io.StringIO(show(repository, "--format", "csv").output)))
+    assert next(iter(lines[0])) == "board"
     boards = json.loads(show(repository, "--format", "json").output)["boards"]
     overall = next(line for line in lines if line["entry"] == "fast" and line["level"] == "all")
     figure = boards[0]["standings"][0]["overall"]["deployed_speedup"]
@@ -407,6 +412,13 @@ def test_a_spreadsheet_reads_no_formula_in_the_csv():
     assert (line["display_name"], line["organization"]) == ("'=1+1", "'@SUM(A1)")
 
 
+def test_the_first_ranks_are_those_of_the_board_that_is_named(repository, monkeypatch):
+    folders = repository / "data", repository / "submissions"
+    assert upkeep.top(*folders, "H200") == ["fast", "close"]
+    monkeypatch.setattr(upkeep, "TOP", 1)
+    assert (upkeep.top(*folders, "H200"), upkeep.top(*folders, "H100")) == (["fast"], [])
+
+
 def test_an_unknown_board_is_named_with_those_there_are(repository):
     ended = show(repository, "--gpu", "B200")
     assert ended.exit_code == 1
@@ -423,7 +435,7 @@ def test_a_result_in_the_wrong_folder_is_an_error_that_names_it(repository):
 
 
 def test_what_no_inputs_decide_at_full_size_does_not_count_and_says_why(tmp_path):
-    facts = {name: {"evidence": "none", "ranked": True} for name in ("1_1", "1_2", "1_3")}
+    facts = {name: {"evidence": "none", "ranked": True} for name in ("1_1", "1_2", "1_3", "1_4")}
 
     def entry(**passes):
         inputs = {name: {"passes": dict.fromkeys(twins, 0.5), "shares": {}} for name, twins in passes.items()}
@@ -433,12 +445,15 @@ def test_what_no_inputs_decide_at_full_size_does_not_count_and_says_why(tmp_path
         "1_1": entry(upstream=["zeros", "tf32"], signed=["zeros"]),
         "1_2": entry(upstream=["zeros"], signed=["mean"]),
         "1_3": entry(upstream=["zeros"], signed=["tf32"], mixed=[]),
+        "1_4": {"error": "out of memory"},
     }
     path = deciding(tmp_path, certificates=facts, sharpness={"full": full, "reduced": {}})
     found = read_certificates(path)["fp32"]
     assert set(found) == {"1_1", "1_2"}
     assert "nothing tells zeros" in found["1_1"] and "passes" in found["1_2"]
-    sizes, deal = read_deals(tmp_path / "sharpness.json")["1_3"]
+    deals = read_deals(tmp_path / "sharpness.json")
+    assert set(deals) == {"1_1", "1_2", "1_3"}
+    sizes, deal = deals["1_3"]
     assert (sizes, set(deal.shares)) == ("full", {"upstream", "mixed"})
 
 
