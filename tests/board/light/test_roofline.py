@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from kernel_evaluator.records.places import PROBLEM_SET
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
-from leaderboard.files.store import recorded_results
+from leaderboard.files.store import read_result, recorded_results
 from leaderboard.light.count import LESS, count
 from leaderboard.light.roofline import ROOFLINE, posed, roof_of, roofs, roofs_for
 from leaderboard.stages.categories import family
@@ -128,3 +129,14 @@ def test_a_board_of_half_precision_moves_half_the_bytes() -> None:
 def test_a_device_without_known_peaks_has_no_roofline() -> None:
     assert roof_of(posed()["1_1"], "CPU", "fp32") is None
     assert roofs("CPU", "fp32") == {}
+
+
+def test_what_ran_at_reduced_sizes_has_no_roofline(repository: Path) -> None:
+    full = read_result(repository / "data/results/H100/first-light.json")
+    assert (250, 0) == (len(roofs_for(full)), len(roofs_for(replace(full, sizes="reduced"))))
+
+
+def test_tf32_is_what_the_reference_uses_for_convolutions_on_the_board_of_fp32() -> None:
+    full, half = roofs("H100", "fp32"), roofs("H100", "bf16")
+    assert [True, False, False] == [roof.uses_tf32 for roof in (full["1_50"], full["2_76"], half["1_50"])]
+    assert full["2_76"].intensity == full["2_76"].flops / full["2_76"].bytes_moved

@@ -270,6 +270,7 @@ def test_a_timing_file_of_no_device_is_of_no_sizes(tmp_path, problem_set):
 
     found = conditions(), conditions(hardware="NVIDIA H200"), conditions(device="cpu")
     assert (("", ""), ("H200", "full"), ("CPU", "reduced")) == found
+    assert ("", "") == conditions(device="cuda:0"), "a place says nothing of the model"
 
 
 def test_figures_come_as_a_table_as_csv_and_as_a_picture(tmp_path):
@@ -364,9 +365,11 @@ def test_times_that_kernelbench_measured_beside_give_speedups(tmp_path):
     run = run_folder(tmp_path / "run")
     item = {"sample_id": 0, "compiled": True, "correctness": True, "metadata": {"hardware": "NVIDIA H100"}}
     item |= {"runtime": 2.0, "ref_runtime": 3.0}
-    (run / "eval_results.json").write_text(json.dumps({"1": item, "19": {**item, "ref_runtime": -1.0}}))
-    samples = read_measured(run).samples
-    assert [1.5, None] == [samples[KernelKey(1, problem)].speedup for problem in (1, 19)]
+    items = {"1": item, "19": {**item, "ref_runtime": -1.0}, "67": {**item, "correctness": False}}
+    (run / "eval_results.json").write_text(json.dumps(items))
+    samples = [read_measured(run).samples[KernelKey(1, problem)] for problem in (1, 19, 67)]
+    assert [(1.5, 2.0), (None, 2.0), (None, None)] == [(each.speedup, each.runtime_ms) for each in samples]
+    assert ["correct", "correct", "failed"] == [each.status for each in samples]
 
 
 def test_only_what_was_measured_alike_is_compared(tmp_path):

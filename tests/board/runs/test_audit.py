@@ -91,6 +91,9 @@ def test_rows_agree_where_they_are_equal_beyond_doubt():
     assert "speedup was 1.500 (1.43-1.57), is 1.000" in difference(before, timed(KEYS[0], 1.0))
     assert "was correct, is fragile" in difference(before, fragile(KEYS[0], RELU))
     assert "source" in difference(before, timed(KEYS[0], 1.5, SKIPPED))
+    assert "problem is not the one" in difference(before, replace(before, problem_sha256="other"))
+    untimed = replace(before, speedup=None, speedup_ci95=None)
+    assert difference(untimed, untimed) == difference(fragile(KEYS[1]), fragile(KEYS[1])) == ""
 
 
 def test_a_wide_interval_agrees_with_nothing():

@@ -219,6 +219,8 @@ def test_what_changed_is_listed_and_what_did_not_is_not() -> None:
     assert "- `1/4` is new: correct" in body
     assert "- `1/5#1` is new: timeout" in body, "samples of a problem are told apart"
     assert "no longer there: 1 kernel of the last run" in body
+    same = render_comment(PullReport(state="done", head_sha=HEAD, outcome=outcome(now, earlier=tuple(now))))
+    assert "What changed since the last run</summary>\n\nNothing of note." in same
     assert "`1/1`" not in body
 
 

@@ -168,6 +168,22 @@ def test_a_quarantined_kernel_is_not_correct():
     assert board.standings[0].failures == {"quarantined": 1, "missing": 249}
 
 
+def test_what_holds_on_other_shapes_is_counted_among_the_correct_kernels_that_were_tried_there():
+    kernels = {key(1, i): f"# speedup {1 + i}\n" for i in range(1, 5)}
+    found = result("a", kernels)
+    tried = {"elsewhere": {"rows": "passed"}}
+    fields = (
+        {**tried, "labels": ("general",)},
+        tried,
+        {},
+        {**tried, "status": Status.FRAGILE, "speedup": None, "evidence": {"counter_example": {}}},
+    )
+    rows = tuple(dataclasses.replace(row, **each) for row, each in zip(found.rows, fields, strict=True))
+    (board,) = aggregate([dataclasses.replace(found, rows=rows)], {"a": submission("a", kernels)}, NONE)
+    overall = board.standings[0].overall
+    assert (overall.general, overall.tried_elsewhere, overall.correct) == (1, 2, 3)
+
+
 def test_a_threshold_inside_an_interval_is_counted_as_straddling():
     overall = standings(("a", {key(1, 1): "# speedup 1.01\n", key(1, 2): "# speedup 1.3\n"}, {}))["a"].overall
     assert overall.straddling == {1.0: 1, 1.5: 0, 2.0: 0}
@@ -368,7 +384,8 @@ def show(repository, *options):
 def test_the_table_shows_rank_interval_and_marks_uncertain_shares(repository):
     lines = show(repository).output.splitlines()
     assert lines[0].startswith("H200: 2 ranked, 0 not")
-    assert lines[2].split()[-4:] == ["L1", "L2", "L3", "unranked"]
+    head = "rank entry deployed geomean (n) fast@1 fast@1.5 fast@2 correct light L1 L2 L3 unranked"
+    assert " ".join(lines[2].split()) == head
     fast, close = lines[-2:]
     assert fast.split()[:2] == ["1", "fast"]
     unranked = read_certificates()["fp32"]
@@ -474,3 +491,7 @@ def test_a_speedup_that_was_found_once_counts_nowhere_and_leaves_its_entry_incom
     (standing,) = board.standings
     assert "incomplete: 1 of 2 kernels wait for a verdict" == standing.unranked_because
     assert 1 == standing.overall.correct and 0.5 == pytest.approx(standing.overall.geomean_speedup, rel=0.05)
+    baseline, compat = submission("a", kernels, baseline=True), dataclasses.replace(once, profile="compat")
+    for found, sent in ((once, baseline), (compat, submission("a", kernels))):
+        (board,) = aggregate([found], {"a": sent}, NONE)
+        assert 2 == board.standings[0].overall.correct, "what never ranks is found once"

@@ -14,7 +14,7 @@ from kernel_evaluator.problems.jobs import Settings
 
 from leaderboard.inspect_task import kernelbench
 from leaderboard.seed_scripts import eval_from_generations, run_and_check
-from leaderboard.stages.checked import CHOICES, checked, sizes_on
+from leaderboard.stages.checked import CHOICES, checked, problem_source, sizes_on
 
 WRONG: dict[str, tuple[Any, str]] = {
     "num_correct_trials": (0, "num_correct_trials must be 1 or more, got 0"),
@@ -36,6 +36,13 @@ def test_the_choices_are_those_of_the_evaluator() -> None:
 
 def test_a_gpu_has_full_sizes_and_a_cpu_reduced_ones() -> None:
     assert ("full", "reduced") == (sizes_on("cuda"), sizes_on("cpu"))
+
+
+def test_a_problem_that_an_editor_began_with_a_byte_order_mark_is_one() -> None:
+    source = "from model import Model, get_inputs, get_init_inputs\n"
+    assert source == problem_source("\ufeff" + source) == problem_source(source)
+    with pytest.raises(ValueError, match=r"must define Model, get_inputs, get_init_inputs; missing: Model$"):
+        problem_source("from model import get_inputs, get_init_inputs\n")
 
 
 @pytest.mark.parametrize("option", WRONG)

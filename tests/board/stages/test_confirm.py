@@ -51,7 +51,9 @@ def judged(evaluation, engine, on_row=lambda row: None):
 def test_the_lower_of_both_counts_and_what_does_not_count_is_judged_once(tmp_path):
     firsts = ("# speedup 3.0 2.0", "# speedup 2.0 3.0", "# speedup 0.9", "# status mismatch")
     engine = Asked()
-    rows = judged(evaluation_of(tmp_path, *firsts), engine)
+    outcome = evaluate(evaluation_of(tmp_path, *firsts), engine, lambda row: None)
+    rows = {row.key.problem_id: row for row in outcome.result.rows}
+    assert (outcome.judged, outcome.unfinished, outcome.waiting) == (4, (), [])
     assert engine.asked == [(5, [1, 2, 3, 4]), (SECOND_TRIALS, [1, 2])]
     assert [rows[at].speedup for at in (1, 2, 3)] == pytest.approx([2.0, 2.0, 0.9], rel=1e-3)
     assert [rows[at].second is not None for at in (1, 2, 3, 4)] == [True, True, False, False]
@@ -77,6 +79,18 @@ def test_where_the_second_says_nothing_the_first_waits_for_it(tmp_path):
     assert outcome.unfinished == (row.key,)
     left = evaluation.plan(evaluation.previous())
     assert (left.jobs, [job.key for job in left.unconfirmed]) == ((), [row.key])
+
+
+def test_a_verdict_names_the_place_of_the_evaluation_that_found_it(tmp_path):
+    class Moving(FakeEngine):
+        def run(self, jobs, settings):
+            driver = "580.2" if settings.trials == SECOND_TRIALS else "570.1"
+            for verdict in super().run(jobs, settings):
+                yield replace(verdict, environment=replace(GPU, driver=driver))
+
+    evaluation = evaluation_of(tmp_path, "# speedup 3.0", "# speedup 3.0 mismatch")
+    found = evaluate(evaluation, Moving(), lambda row: None).result
+    assert [found.environments[row.environment].driver for row in found.rows] == ["570.1", "580.2"]
 
 
 def test_an_engine_that_falls_silent_before_the_second_evaluation_leaves_it_to_be_done(tmp_path):
