@@ -182,10 +182,11 @@ def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:
         numbers.plain(standing.metadata.get("precision", ""), 40),
         numbers.plain(generation.get("model", ""), 80),
         numbers.plain(generation.get("scaffold", ""), 80),
-        _number(generation.get("cost_usd")),
+        _usd(generation.get("cost_usd")),
         generation["tokens"] if isinstance(generation.get("tokens"), int) else None,
     )
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _usd(value: object) -> float | None:
+    """Give dollars to the millionth, as `kbl pack` writes them: an axis down to 1e-300 would have no end."""
+    return round(float(value), 6) if isinstance(value, int | float) and not isinstance(value, bool) else None
