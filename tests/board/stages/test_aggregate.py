@@ -112,6 +112,15 @@ def test_level_four_is_shown_and_never_in_the_ranking():
     assert standing.overall.correct == 1
 
 
+def test_level_four_is_in_the_csv_without_a_reference_but_eager():
+    kernels = {key(1, 1): "# speedup 2.0\n", key(4, 1): "# speedup 9.0\n"}
+    sent = {"a": submission("a", kernels), "base": submission("base", kernels, baseline=True)}
+    text = as_csv(aggregate([result(name, kernels) for name in sent], sent, NONE))
+    lines = {line["level"]: line for line in csv.DictReader(io.StringIO(text)) if line["entry"] == "a"}
+    assert (lines["4"]["correct"], lines["4"]["deployed_speedup_vs_best"]) == ("1", "")
+    assert float(lines["1"]["deployed_speedup_vs_best"]) == 1.0
+
+
 def test_an_entry_without_a_kernel_that_ranks_and_one_judged_by_other_rules_have_no_rank():
     kernels = {key(4, 1): "# speedup 9.0\n", key(1, 80): "# speedup 9.0\n"}
     certified = {"fp32": {"1_80": "x"}}
@@ -155,8 +164,8 @@ def test_samples_of_a_problem_that_does_not_rank_pass_nothing():
 
 def test_pass_at_5_is_shown_from_five_samples_on():
     kernels = {key(1, 1, sample): FAILED for sample in range(4)} | {key(1, 1, 4): "# speedup 2.0\n"}
-    overall = standings(("a", kernels, {}))["a"].overall
-    assert overall.pass_at_k == pytest.approx({1: 0.2 / 250, 5: 1 / 250})
+    overall = standings(("a", {**kernels, key(1, 2): "# speedup 2.0\n"}, {}))["a"].overall
+    assert overall.pass_at_k == pytest.approx({1: 1.2 / 250, 5: 2 / 250})
 
 
 def test_a_quarantined_kernel_is_not_correct():
@@ -405,6 +414,7 @@ def test_csv_and_json_hold_the_same_full_figures(repository):
     assert next(iter(lines[0])) == "board"
     boards = json.loads(show(repository, "--format", "json").output)["boards"]
     overall = next(line for line in lines if line["entry"] == "fast" and line["level"] == "all")
+    assert overall["rank"] == "1"
     figure = boards[0]["standings"][0]["overall"]["deployed_speedup"]
     assert float(overall["deployed_speedup"]) == figure
     known = {standing["entry"]: standing for standing in boards[0]["standings"]}
@@ -434,6 +444,9 @@ def test_the_first_ranks_are_those_of_the_board_that_is_named(repository, monkey
     assert upkeep.top(*folders, "H200") == ["fast", "close"]
     monkeypatch.setattr(upkeep, "TOP", 1)
     assert (upkeep.top(*folders, "H200"), upkeep.top(*folders, "H100")) == (["fast"], [])
+    fast = repository / "submissions/fast.json"
+    fast.write_text(fast.read_text().replace('"display_name"', '"baseline": true, "display_name"'))
+    assert upkeep.top(*folders, "H200") == ["close"], "a baseline has no rank"
 
 
 def test_an_unknown_board_is_named_with_those_there_are(repository):

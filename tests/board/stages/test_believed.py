@@ -21,7 +21,7 @@ from leaderboard.files.submission import load
 from leaderboard.stages.believed import REFERENCE_WITHIN, doubts, worked_out
 from leaderboard.stages.confirm import confirmed, needs_second
 from leaderboard.stages.invariants import invariants
-from leaderboard.stages.record import Case, RefusedError, read_work_file, record
+from leaderboard.stages.record import Case, RefusedError, case_of, figures_follow, read_work_file, record
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = "class ModelNew:\n    pass\n"
@@ -150,6 +150,10 @@ FORGED = {
     "faster than numbers go": (edited(speedup=1e300), "got 1e"),
     "an interval of no width": (edited(speedup_ci95=[2.0, 2.0]), "speedup_ci95 must follow"),
     "a second clock that says otherwise": (edited(second_clock_ms=50.0), "second_clock_ms must follow"),
+    "rounds and no figures": (
+        lambda row: replace(row, speedup=None, speedup_ci95=None, runtime_ms=None).to_json(),
+        "speedup must follow from the rounds, which give 2, got nothing",
+    ),
     "no rounds": (lambda row: replace(row, rounds=None).to_json(), "rounds are missing"),
     "an evaluator that nobody knows": (edited(evaluator_sha256="f" * 64), "is not of an evaluator"),
     "a day before there was this evaluator": (
@@ -243,6 +247,13 @@ def test_a_forged_row_is_refused_with_its_reason(house, name):
 
 def test_an_honest_row_is_recorded(house):
     assert recorded(house, work_of(house, honest_row()), usual_ms={(1, 1): 1.1}) == ""
+
+
+def test_the_reference_is_held_against_what_was_measured_for_the_board(house):
+    result = read_work_file(work_of(house, of_rounds(honest_row(), slow_reference(30.0))))
+    case = case_of(result, load(house / "mine.json"), ProblemSet(), ROOT / "baselines")
+    assert case.usual_ms == USUAL_MS
+    assert [doubt for doubt in figures_follow(case) if "reference_ms is 30; the reference takes" in doubt]
 
 
 def test_a_row_of_reduced_sizes_is_not_held_to_what_full_ones_need(house):

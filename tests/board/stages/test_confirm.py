@@ -10,7 +10,7 @@ from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Status
 
 from leaderboard.files import store, submission
-from leaderboard.stages.confirm import SECOND_TRIALS, confirmed, seconds_spent
+from leaderboard.stages.confirm import SECOND_TRIALS, confirmed, second_settings, seconds_spent
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 
 
@@ -111,6 +111,14 @@ def test_worst_error_and_labels_are_those_of_both_evaluations(tmp_path):
     )
     both = confirmed(first, second)
     assert (both.worst_error, both.labels) == (0.9, ("general", "deferred-work"))
+
+
+def test_the_second_evaluation_judges_by_the_same_rules_without_what_only_labels_hang_on():
+    asked = Settings(profile_launches=True, precision="bf16", switched_off=("stand",), trials=7)
+    second = second_settings(asked)
+    assert (second.profile_launches, second.trials) == (False, SECOND_TRIALS)
+    assert second.switched_off == ("stand", "census", "elsewhere")
+    assert (second.precision, second.sizes, second.timeout_s) == ("bf16", asked.sizes, asked.timeout_s)
 
 
 def test_an_interruption_between_both_is_continued_by_the_second_alone(tmp_path):

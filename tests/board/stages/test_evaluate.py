@@ -419,6 +419,21 @@ def test_a_late_write_that_fails_is_made_up_for_by_the_next(tmp_path, monkeypatc
     assert ([], 1) == (unheard, len(store.read_result(evaluation.path).rows))
 
 
+def test_a_result_began_with_its_first_row_and_never_after_it_ended(tmp_path):
+    evaluation = evaluation_of(tmp_path, problems=1)
+    outcome = evaluate(evaluation, FakeEngine(), lambda row: None)
+    first, later = (
+        dataclasses.replace(outcome.result, started_at=f"2026-01-0{day}T00:00:00Z") for day in (1, 2)
+    )
+    work = WorkFile(evaluation.path, evaluation.blank)
+    work.keep(outcome.result.rows, [later, first])
+    assert first.started_at == work.result().started_at
+    ahead = WorkFile(
+        evaluation.path, dataclasses.replace(evaluation.blank, started_at="2999-01-01T00:00:00Z")
+    )
+    assert ahead.result().started_at == ahead.result().finished_at, "the clock was set back"
+
+
 def test_an_interruption_right_after_a_row_keeps_it(tmp_path):
     def interrupt(row):
         if row.key.problem_id == 3:

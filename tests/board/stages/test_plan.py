@@ -121,6 +121,11 @@ def test_only_the_chosen_kernels_are_planned_and_the_others_keep_their_rows():
     assert len(left.kept) == 4
 
 
+def test_a_level_or_a_sample_is_chosen_alone():
+    assert keys(plan(selection=Selection(levels=frozenset({2}))).jobs) == ["level_2_problem_1_sample_0"]
+    assert keys(plan(selection=Selection(samples=frozenset({1}))).jobs) == ["level_1_problem_19_sample_1"]
+
+
 def test_a_kernel_without_its_problem_is_named_with_what_to_do():
     kernels = {**KERNELS, KernelKey(4, 2): "x"}
     (message,) = plan(kernels=kernels).missing_problems
@@ -130,7 +135,8 @@ def test_a_kernel_without_its_problem_is_named_with_what_to_do():
 
 
 @pytest.mark.parametrize(
-    ("text", "rule"), [("1-19", "must look like 1/19"), ("5/1", "level"), ("3/51", "1-50")]
+    ("text", "rule"),
+    [("1-19", "must look like 1/19"), ("1/x", "must look like 1/19"), ("5/1", "level"), ("3/51", "1-50")],
 )
 def test_a_wrong_problem_list_names_the_rule(text, rule):
     with pytest.raises(ValueError, match=rule):

@@ -285,6 +285,11 @@ def other_environment(data):
     data["environments"][name]["device"] = "NVIDIA H100 80GB HBM3"
 
 
+def other_driver(data):
+    (name,) = data["environments"]
+    data["environments"][name]["driver"] = "999.1"
+
+
 FORGERIES = {
     "a faster claim": (change("rows", 0, "speedup", to=9.0), "speedup must follow from the rounds"),
     "a faster claim with its interval": (
@@ -319,6 +324,7 @@ FORGERIES = {
     "another profile": (change("profile", to="compat"), "profile must be ranked"),
     "another GPU's board": (change("gpu", to="H100"), "must have gpu 'H100', got 'H200'"),
     "another device under the name": (other_environment, "'NVIDIA H100 80GB HBM3' is not the board's H200"),
+    "another driver under the name": (other_driver, "environment [0-9a-f]+ does not have that digest"),
     "less time spent": (change("gpu_seconds", to=0.5), "gpu_seconds must be the rows' sum 3"),
     "an entry that climbs out": (change("entry", to="../../x"), r"\$\.entry"),
     "an unknown field": (change("rows", 0, "bonus", to=1), "'bonus' was unexpected"),
