@@ -1,5 +1,6 @@
 """What enters `data/`, what is refused, and what stays readable."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -193,6 +194,17 @@ def test_parts_that_hold_what_is_recorded_make_one_revision_too(repository, tmp_
     assert ended.stdout.count("revision 2") == 1, ended.stderr
     assert repository.files() == ["history/H200/mine/1.json", "results/H200/mine.json"]
     assert {row.evaluator_sha256 for row in repository.recorded.rows} == {"b" * 64}
+
+
+def test_a_row_that_is_on_record_is_not_doubted_again_and_one_that_was_changed_is(repository):
+    fresh = repository.take()
+    old = [dataclasses.replace(row, evaluator_sha256="a" * 64) for row in fresh.rows]
+    path = store.recorded_path(repository.data, "H200", "mine")
+    store.write_atomically(path, store.dump_result(dataclasses.replace(fresh, rows=tuple(old))))
+    kept, judged = [row.to_json() for row in old[:2]], fresh.rows[2].to_json()
+    assert 2 == repository.take(rows=[*kept, judged]).revision
+    with pytest.raises(RefusedError, match="is not of an evaluator whose rows are taken"):
+        repository.take(rows=[{**kept[0], "labels": ["general"]}, kept[1], judged])
 
 
 def test_a_row_whose_second_evaluation_came_later_is_not_replaced_by_one_recorded_late(repository):
