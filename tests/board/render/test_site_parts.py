@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -190,31 +191,33 @@ def test_no_file_of_code_holds_more_than_its_share() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("write", "given", "words"),
     [
-        (numbers.interval((1.794, 1.866)), "1.79–1.87"),
-        (numbers.interval(None), ""),
-        (numbers.percent(0.41249), "41.2 %"),
-        (numbers.percent(math.nan), "–"),
-        (numbers.seconds(119.0), "119 s"),
-        (numbers.seconds(120.0), "2.00 min"),
-        (numbers.seconds(7200.0), "2.00 h"),
-        (numbers.counted(1, "entry", "entries"), "1 entry"),
-        (numbers.counted(12345, "entry", "entries"), "12 345 entries"),
-        (numbers.counted(2, "kernel"), "2 kernels"),
-        (numbers.amount(137.4e9, "FLOP"), "137 GFLOP"),
-        (numbers.amount(4.29e12, "B/s"), "4.29 TB/s"),
-        (numbers.amount(1000.0, "B"), "1.00 kB"),
-        (numbers.amount(999.0, "B"), "999 B"),
-        (numbers.rank(2), "2"),
-        (numbers.rank(2, sharing=2), "2="),
-        (numbers.rank(None), "–"),
-        (numbers.date("2026-11-24T00:00:00Z"), "2026-11-24"),
-        (numbers.date(""), "–"),
+        (numbers.interval, [(1.794, 1.866)], "1.79–1.87"),
+        (numbers.interval, [None], ""),
+        (numbers.percent, [0.41249], "41.2 %"),
+        (numbers.percent, [math.nan], "–"),
+        (numbers.seconds, [119.0], "119 s"),
+        (numbers.seconds, [120.0], "2.00 min"),
+        (numbers.seconds, [7200.0], "2.00 h"),
+        (numbers.counted, [1, "entry", "entries"], "1 entry"),
+        (numbers.counted, [12345, "entry", "entries"], "12 345 entries"),
+        (numbers.counted, [2, "kernel"], "2 kernels"),
+        (numbers.amount, [137.4e9, "FLOP"], "137 GFLOP"),
+        (numbers.amount, [4.29e12, "B/s"], "4.29 TB/s"),
+        (numbers.amount, [1000.0, "B"], "1.00 kB"),
+        (numbers.amount, [999.0, "B"], "999 B"),
+        (numbers.rank, [2], "2"),
+        (numbers.rank, [2, 2], "2="),
+        (numbers.rank, [None, 5], "–"),
+        (numbers.date, ["2026-11-24T00:00:00Z"], "2026-11-24"),
+        (numbers.date, [""], "–"),
     ],
 )
-def test_figures_are_written_with_their_units(said: str, words: str) -> None:
-    assert words == said.replace(numbers.NARROW, " ")
+def test_figures_are_written_with_their_units(
+    write: Callable[..., str], given: list[Any], words: str
+) -> None:
+    assert words == write(*given).replace(numbers.NARROW, " ")
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,7 @@ def test_a_row_that_is_on_record_is_not_doubted_again_and_one_that_was_changed_i
     store.write_atomically(path, store.dump_result(dataclasses.replace(fresh, rows=tuple(old))))
     kept, judged = [row.to_json() for row in old[:2]], fresh.rows[2].to_json()
     assert 2 == repository.take(rows=[*kept, judged]).revision
+    assert 2 == repository.take(rows=[*kept, judged], started_at="2026-01-02T00:00:00Z").revision
     with pytest.raises(RefusedError, match="is not of an evaluator whose rows are taken"):
         repository.take(rows=[{**kept[0], "labels": ["general"]}, kept[1], judged])
 
