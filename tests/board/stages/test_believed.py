@@ -180,6 +180,10 @@ FORGED = {
         lambda row: of_rounds(row, slow_reference(4.0)).to_json(),
         "the reference takes about 1 on this GPU",
     ),
+    "a reference four times as fast": (
+        lambda row: of_rounds(row, slow_reference(0.25)).to_json(),
+        "reference_ms is 0.25; the reference takes about 1 on this GPU",
+    ),
     "clocks a hundred times apart": (
         lambda row: of_rounds(row, clocks_apart()).to_json(),
         "second.rounds say ClocksDisagree",

@@ -41,6 +41,7 @@ def spent(usd: float, day: str = "2026-11-23", entry: str = "alice", run: int = 
         ([spent(980.0, entry="bob", day="2026-10-31")], [], 60.0),
         ([spent(1100.0, entry="bob")], [], -100.0),
         ([], [Reserved(entry="alice", usd=60.0)], 40.0),
+        ([], [Reserved(entry="bob", usd=60.0)], 60.0),
         ([spent(900.0, entry="bob")], [Reserved(entry="bob", usd=60.0)], 40.0),
     ],
 )

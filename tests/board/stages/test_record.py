@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from leaderboard.cli import app
 from leaderboard.files import store, submission
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
+from leaderboard.stages.parts import joined
 from leaderboard.stages.record import RefusedError, case_of, read_work_file, record
 
 BODY = "class ModelNew:\n    pass\n"
@@ -135,7 +136,7 @@ def test_a_new_evaluation_is_a_new_revision_and_the_old_one_stays_readable(repos
 def test_a_new_revision_says_why_it_is_there(repository):
     rows = json.loads(repository.evaluate().read_text())["rows"]
     lost = {**rows[2], "status": "infra_error"}
-    slower = {**rows[0], "gpu_seconds": 2.0}
+    slower = {**rows[0], "gpu_seconds": 2.0, "worst_error": 1.0}
     steps = {
         "first evaluation": rows[:1],
         "more kernels evaluated": [*rows[:2], lost],
@@ -231,7 +232,10 @@ def test_a_part_of_another_version_of_the_submission_is_refused_by_itself(reposi
 
 
 def test_a_part_whose_seconds_are_not_its_rows_is_refused_by_itself(repository, tmp_path):
-    ended = repository.record(*parts_of(repository.evaluate(), tmp_path, {"gpu_seconds": 0.25}))
+    parts = parts_of(repository.evaluate(), tmp_path, {"gpu_seconds": 0.25})
+    for ordered in (parts, parts[::-1]):
+        assert 2 == len(joined({path: read_work_file(path) for path in ordered}, repository.data))
+    ended = repository.record(*parts)
     assert "gpu_seconds must be the rows' sum" in ended.stderr
     assert [str(row.key) for row in repository.recorded.rows] == ["level_1_problem_1_sample_0"]
 

@@ -34,6 +34,7 @@ from leaderboard.stages.upkeep import UpkeepError, affordable
 ROOT = Path(__file__).resolve().parents[3]
 STRUCK = "level_1_problem_1_sample_0"
 DATA, SUBMISSIONS = ROOT / "data", ROOT / "submissions"
+TIMED = {"speedup", "speedup_ci95", "runtime_ms", "reference_ms", "rounds", "second"}
 ALICE = Ban(id=1001, login="al-ice", since="2026-11-24", reason='copied "kernels" 🙂')
 
 
@@ -259,18 +260,22 @@ def test_what_is_due_comes_cheapest_first_and_no_more_than_the_dollars_pay(tmp_p
     assert priced[:2] == affordable(priced, 10.0), "the last dollar pays too"
 
 
-def test_an_entry_whose_rows_are_all_of_this_evaluator_is_not_due(tmp_path: Path) -> None:
+def test_what_an_older_evaluator_judged_and_what_has_no_verdict_is_due(tmp_path: Path) -> None:
     (path,) = DATA.glob("results/H200/founders-triton.json")
     values = json.loads(path.read_text())
     for row in values["rows"]:
         row["evaluator_sha256"] = evaluator_sha256()
+    old, lost, *good = values["rows"]
+    old["evaluator_sha256"] = "0" * 64
+    values["rows"][1] = {name: lost[name] for name in lost.keys() - TIMED} | {"status": "infra_error"}
     (tmp_path / "results/H200").mkdir(parents=True)
     (tmp_path / "results/H200/founders-triton.json").write_text(json.dumps(values))
 
     digests = read_submissions(SUBMISSIONS, ["founders-triton"])["founders-triton"].digests
-    judged = {row["key"]: row["kernel_sha256"] for row in values["rows"]}
+    judged = {row["key"]: row["kernel_sha256"] for row in good}
     left = {str(key) for key, digest in digests.items() if judged.get(str(key)) != digest}
     listed = upkeep.due(tmp_path, SUBMISSIONS, "H200", engine="modal", gpu="H100")
+    assert {old["key"], lost["key"]} <= left
     assert left == {str(key) for one in listed for key in one.kernels}
 
 
