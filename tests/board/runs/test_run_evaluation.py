@@ -71,6 +71,12 @@ def test_a_run_says_in_which_precision_it_was_judged(run):
     assert {} == compare(single, half).ratios, "each was held against a reference in its own precision"
 
 
+def test_a_range_without_a_kernel_is_not_taken_for_all_of_them(run):
+    with pytest.raises(EvaluationError, match="no kernel of level 2 in the range asked for"):
+        judge(run, level=2)
+    assert not run.eval_results_path.exists()
+
+
 def test_a_kernel_in_another_encoding_is_named(run):
     path = run.kernel_path(KernelKey(1, 20))
     path.write_bytes("# naïve".encode("latin-1"))

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import math
+import statistics
 
 import pytest
 from fake_engine import GPU, rows_found_twice
@@ -19,7 +20,8 @@ from leaderboard.cli import app
 from leaderboard.files import store
 from leaderboard.files.submission import Submission, load
 from leaderboard.github.outcome import would_be_standing
-from leaderboard.show.tables import as_csv
+from leaderboard.light.roofline import roofs
+from leaderboard.show.tables import as_csv, as_table
 from leaderboard.stages import upkeep
 from leaderboard.stages.aggregate import aggregate
 from leaderboard.stages.boards import read_certificates, read_deals
@@ -178,11 +180,11 @@ def test_a_quarantined_kernel_is_not_correct():
 
 
 def test_what_holds_on_other_shapes_is_counted_among_the_correct_kernels_that_were_tried_there():
-    kernels = {key(1, i): f"# speedup {1 + i}\n" for i in range(1, 5)}
+    kernels = {key(1, i): f"# speedup {1 + i}\n" for i in range(1, 6)}
     found = result("a", kernels)
     tried = {"elsewhere": {"rows": "passed"}}
     fields = (
-        {**tried, "labels": ("general",)},
+        *[{**tried, "labels": ("general",)}] * 2,
         tried,
         {},
         {**tried, "status": Status.FRAGILE, "speedup": None, "evidence": {"counter_example": {}}},
@@ -190,7 +192,7 @@ def test_what_holds_on_other_shapes_is_counted_among_the_correct_kernels_that_we
     rows = tuple(dataclasses.replace(row, **each) for row, each in zip(found.rows, fields, strict=True))
     (board,) = aggregate([dataclasses.replace(found, rows=rows)], {"a": submission("a", kernels)}, NONE)
     overall = board.standings[0].overall
-    assert (overall.general, overall.tried_elsewhere, overall.correct) == (1, 2, 3)
+    assert (overall.general, overall.tried_elsewhere, overall.correct) == (2, 3, 4)
 
 
 def test_a_threshold_inside_an_interval_is_counted_as_straddling():
@@ -399,6 +401,10 @@ def test_the_table_shows_rank_interval_and_marks_uncertain_shares(repository):
     assert fast.split()[:2] == ["1", "fast"]
     unranked = read_certificates()["fp32"]
     counted = 100 - sum(name.startswith("1_") for name in unranked)
+    known = [
+        roof for name, roof in roofs("H200", "fp32").items() if name[:2] == "1_" and name not in unranked
+    ]
+    assert f"{statistics.median(roof.share(1 / 1.6) for roof in known):.1%}" in fast
     share = f"{counted / (250 - len(unranked)):.1%}~"
     assert f"1.600 ({counted})" in fast
     assert share in close
@@ -447,6 +453,15 @@ def test_the_first_ranks_are_those_of_the_board_that_is_named(repository, monkey
     fast = repository / "submissions/fast.json"
     fast.write_text(fast.read_text().replace('"display_name"', '"baseline": true, "display_name"'))
     assert upkeep.top(*folders, "H200") == ["close"], "a baseline has no rank"
+
+
+def test_an_entry_of_which_nothing_is_correct_stands_in_the_table_without_figures():
+    kernels = {key(1, 1): FAILED}
+    boards = aggregate([result("a", kernels)], {"a": submission("a", kernels)}, NONE)
+    assert as_table(boards).splitlines()[-1].split()[2:] == [
+        *("1.000x", "(1.000-1.000)", "-", "(0)", "0.0%", "0.0%", "0.0%", "0.0%", "-"),
+        *("1.000x", "0/100", "1.000x", "0/100", "1.000x", "0/50"),
+    ]
 
 
 def test_an_unknown_board_is_named_with_those_there_are(repository):
