@@ -71,6 +71,15 @@ def test_a_run_says_in_which_precision_it_was_judged(run):
     assert {} == compare(single, half).ratios, "each was held against a reference in its own precision"
 
 
+def test_a_range_holds_both_its_ends_and_samples_below_their_number(run):
+    keys = [*(KernelKey(1, problem) for problem in range(18, 22)), KernelKey(2, 19)]
+    asked = {"run": run, "settings": SETTINGS, "problem_set": ProblemSet(), "first": 19, "last": 20}
+    evaluation = RunEvaluation(level=1, samples=2, **asked)
+    chosen = evaluation.selection(keys)
+    assert (chosen.problems, chosen.samples) == ({(1, 19), (1, 20)}, {0, 1})
+    assert replace(evaluation, problem_ids=(20, 21)).selection(keys).problems == {(1, 20)}
+
+
 def test_a_range_without_a_kernel_is_not_taken_for_all_of_them(run):
     with pytest.raises(EvaluationError, match="no kernel of level 2 in the range asked for"):
         judge(run, level=2)

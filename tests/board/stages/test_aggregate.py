@@ -105,6 +105,7 @@ def test_each_level_has_its_own_denominator():
     levels = standings(("a", {key(3, 1): "# speedup 2.0\n"}, {}))["a"].levels
     assert {level: scores.problems for level, scores in levels.items()} == {1: 100, 2: 100, 3: 50}
     assert levels[3].deployed_speedup == pytest.approx(2.0 ** (1 / 50))
+    assert [{1: 0.0}, {1: 0.0}, {1: 1 / 50}] == [scores.pass_at_k for scores in levels.values()]
 
 
 def test_level_four_is_shown_and_never_in_the_ranking():
@@ -456,7 +457,7 @@ def test_the_first_ranks_are_those_of_the_board_that_is_named(repository, monkey
 
 
 def test_an_entry_of_which_nothing_is_correct_stands_in_the_table_without_figures():
-    kernels = {key(1, 1): FAILED}
+    kernels = {key(1, 1): FAILED, key(4, 1): FAILED}
     boards = aggregate([result("a", kernels)], {"a": submission("a", kernels)}, NONE)
     assert as_table(boards).splitlines()[-1].split()[2:] == [
         *("1.000x", "(1.000-1.000)", "-", "(0)", "0.0%", "0.0%", "0.0%", "0.0%", "-"),
