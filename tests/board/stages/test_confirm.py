@@ -102,6 +102,18 @@ def test_an_engine_that_falls_silent_before_the_second_evaluation_leaves_it_to_b
     assert [str(key) for key in outcome.unfinished] == ["level_1_problem_1_sample_0"]
 
 
+def test_a_kernel_that_the_engine_said_nothing_of_is_left_to_be_done(tmp_path):
+    class Forgetful(FakeEngine):
+        def run(self, jobs, settings):
+            return super().run(jobs[:1], settings)
+
+    outcome = evaluate(
+        evaluation_of(tmp_path, "# speedup 3.0", "# speedup 2.0"), Forgetful(), lambda row: None
+    )
+    assert (outcome.judged, outcome.found_once) == (1, ())
+    assert [str(key) for key in outcome.waiting] == ["level_1_problem_2_sample_0"]
+
+
 def test_worst_error_and_labels_are_those_of_both_evaluations(tmp_path):
     evaluation = evaluation_of(tmp_path, "# speedup 3.0")
     (first,) = judged(replace(evaluation, confirms=False), FakeEngine()).values()
@@ -111,6 +123,8 @@ def test_worst_error_and_labels_are_those_of_both_evaluations(tmp_path):
     )
     both = confirmed(first, second)
     assert (both.worst_error, both.labels) == (0.9, ("general", "deferred-work"))
+    untimed = confirmed(first, replace(second, speedup=None, speedup_ci95=None))
+    assert (untimed.speedup, untimed.failure, untimed.gpu_seconds) == (None, None, 2.0)
 
 
 def test_the_second_evaluation_judges_by_the_same_rules_without_what_only_labels_hang_on():
