@@ -155,3 +155,7 @@ def test_whoever_does_not_publish_judges_once(tmp_path):
     engine = Asked()
     assert judged(evaluation_of(tmp_path, "# speedup 3.0", confirms=False), engine)[1].second is None
     assert len(engine.asked) == 1
+    for choice in ({"profile": "compat"}, {"measure": False}):
+        engine, evaluation = Asked(), evaluation_of(tmp_path, "# speedup 3.0")
+        judged(replace(evaluation, settings=replace(evaluation.settings, **choice)), engine)
+        assert len(engine.asked) == 1

@@ -35,6 +35,7 @@ def spent(usd: float, day: str = "2026-11-23", entry: str = "alice", run: int = 
     [
         ([], [], 60.0),
         ([spent(70.0)], [], 30.0),
+        ([spent(70.0, day="2026-11-18")], [], 30.0),
         ([spent(70.0, day="2026-11-17")], [], 60.0),
         ([spent(70.0, entry="bob")], [], 60.0),
         ([spent(980.0, entry="bob")], [], 20.0),
