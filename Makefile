@@ -71,7 +71,7 @@ containerfile: $(RUNTIME)  ## Write Containerfile from the list of what an epoch
 lock: $(DEVELOPMENT)  ## Write requirements.lock: a version for all that any extra or group needs; known ones stay
 	$(PIP) install $(LOCKED) --editable ".[$(EXTRAS)]" --group test --group lint
 	@{ echo "# Written by make lock; constraints for every extra and group of pyproject.toml."; \
-	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' | grep -viE '^(cuda|nvidia)\b' | \
+	  $(BIN)/python -m pip freeze --all --exclude pip --exclude-editable | sed 's/+.*//' | grep -viE '^(cuda|nvidia)\b' | \
 	  LC_ALL=C sort -f; } > requirements.lock.new
 	mv requirements.lock.new requirements.lock
 	scripts/lock_workflows.sh $(BIN)/python
