@@ -45,7 +45,7 @@ HOSTILE = {
     "notes": "</p></details><iframe src=javascript:alert(3)></iframe> ]]> --> <!-- " + "long " * 100,
     "url": "javascript:alert(4)",
     "backend": '"><svg onload=alert(5)>',
-    "generation": {"model": "<b>&lt;m</b>", "scaffold": "x" * 200},
+    "generation": {"model": "<b>&lt;m</b>", "scaffold": "x" * 200, "cost_usd": 12.5, "tokens": 1_234_567},
 }
 PLAIN = {"display_name": "PyTorch as it is", "organization": None, "baseline": True}
 HOSTILE_SOURCE = (

@@ -37,6 +37,7 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
     cost_usd: Annotated[
         float, typer.Option(help="What generating the entry cost.", min=0.0, callback=finite)
     ] = 0.0,
+    tokens: Annotated[int, typer.Option(help="Tokens that it took, read and written.", min=0)] = 0,
     sample: Samples = None,
 ) -> None:
     """Pack kernels into a submission file and check it. What the runs recorded of the model is taken along.
@@ -59,7 +60,7 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
         say(f"warning: {path} is left out: its name is no kernel's", err=True)
     for what in unsure:
         say(f"warning: {what}", err=True)
-    generation = {"model": model, "scaffold": scaffold, "cost_usd": cost_usd}
+    generation = {"model": model, "scaffold": scaffold, "cost_usd": cost_usd, "tokens": tokens}
     given = {
         "display_name": display_name or _ask_display_name(),
         "organization": organization,

@@ -24,7 +24,10 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """What a run took so far, over every time it was started. `cost_usd` covers `priced` of the replies."""
+    """What a run took so far, over every time it was started.
+
+    `cost_usd` covers `priced` of the replies, and the tokens `counted` of them.
+    """
 
     replies: int = 0
     retries: int = 0
@@ -32,6 +35,7 @@ class Totals:
     completion_tokens: int = 0
     cost_usd: float = 0.0
     priced: int = 0
+    counted: int = 0
 
 
 class Journal:
@@ -81,6 +85,7 @@ class Journal:
             completion_tokens=sum(count_of(event.get("completion_tokens")) for event in replies),
             cost_usd=float(sum(costs)),
             priced=len(costs),
+            counted=sum(count_of(event.get("completion_tokens")) > 0 for event in replies),
         )
 
 

@@ -103,13 +103,14 @@ def pack(kernels: Mapping[KernelKey, str], metadata: Mapping[str, Any], name: st
 
 
 def generation_metadata(paths: Iterable[Path]) -> dict[str, Any]:
-    """Gather what the runs' own records say: backend, precision, model, temperature, samples, cost.
+    """Gather what the runs' own records say: backend, precision, model, temperature, samples, cost, tokens.
 
-    The cost is left out unless the price of every answer is known, and so is what runs say differently.
+    Cost and tokens are left out unless those of every answer are known, and so is what runs say differently.
     """
     recorded = [path for path in paths if _has_config(path)]
     totals = [Journal(path).totals() for path in recorded]
     priced = bool(totals) and all(total.replies and total.priced == total.replies for total in totals)
+    counted = bool(totals) and all(total.replies and total.counted == total.replies for total in totals)
     said = {name: list(values.values()) for name, values in _said(recorded).items()}
     merged = {name: values[0] for name, values in said.items() if values and _are_alike(values)}
     generation = {
@@ -117,6 +118,7 @@ def generation_metadata(paths: Iterable[Path]) -> dict[str, Any]:
         "temperature": merged.get("temperature"),
         "samples": merged.get("num_samples"),
         "cost_usd": round(sum(total.cost_usd for total in totals), 6) if priced else None,
+        "tokens": sum(each.prompt_tokens + each.completion_tokens for each in totals) if counted else None,
     }
     generation = {name: value for name, value in generation.items() if value not in (None, "")}
     metadata = {

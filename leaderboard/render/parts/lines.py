@@ -172,6 +172,7 @@ def _key(problem: str, sample: int) -> KernelKey:
 
 def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:
     generation = standing.metadata.get("generation") or {}
+    cost, tokens = (_number(generation.get(name)) for name in ("cost_usd", "tokens"))
     return EntryLine(
         standing,
         places.entry_page(board, standing.entry),
@@ -182,11 +183,10 @@ def _entry_line(board: str, standing: Standing, sharing: int) -> EntryLine:
         numbers.plain(standing.metadata.get("precision", ""), 40),
         numbers.plain(generation.get("model", ""), 80),
         numbers.plain(generation.get("scaffold", ""), 80),
-        _usd(generation.get("cost_usd")),
-        generation["tokens"] if isinstance(generation.get("tokens"), int) else None,
+        None if cost is None else round(cost, 6),  # as `kbl pack` writes it: no axis can go down to 1e-300
+        None if tokens is None else int(tokens),
     )
 
 
-def _usd(value: object) -> float | None:
-    """Give dollars to the millionth, as `kbl pack` writes them: an axis down to 1e-300 would have no end."""
-    return round(float(value), 6) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1001,6 +1001,15 @@ def test_serving_answers_with_the_built_site() -> None:
             process.terminate()
 
 
+def test_what_an_entry_took_is_told_where_it_says_so(site: Path) -> None:
+    told = " ".join(Page(site / "entries/H200/hostile.html").text.split())
+    data = packed(site / "api/v1/entries/H200/hostile.json.gz")
+    assert (12.5, 1_234_567) == (data["cost_usd"], data["tokens"])
+    assert ", for $12.5, 1 234 567 tokens. " in told
+    friendly = next((site / "entries/H200").glob("*-0000.html"))
+    assert " tokens. " not in Page(friendly).text
+
+
 def test_every_line_over_time_has_a_look_of_its_own(site: Path) -> None:
     chart = re.search(r'<svg class="chart".*?</svg>', (site / "records/H200.html").read_text(), re.DOTALL)
     assert chart

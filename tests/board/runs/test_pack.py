@@ -195,13 +195,21 @@ def test_what_is_given_counts_more_than_what_the_run_recorded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("costs", "known"), [((0.25, 0.5), {"cost_usd": 0.75}), ((0.25, None), {}), ((None,), {}), ((), {})]
+    ("took", "known"),
+    [
+        ([(0.25, 7, 1), (0.5, 0, 2)], {"cost_usd": 0.75, "tokens": 10}),
+        ([(0.25, 7, 1), (None, 7, 1)], {"tokens": 16}),
+        ([(0.25, 7, 1), (0.5, 0, 0)], {"cost_usd": 0.75}),
+        ([(None, 0, 0)], {}),
+        ([], {}),
+    ],
 )
-def test_the_cost_goes_along_where_the_price_of_every_answer_is_known(tmp_path, costs, known):
+def test_cost_and_tokens_go_along_where_those_of_every_answer_are_known(tmp_path, took, known):
     run = run_folder(tmp_path / "a", KernelKey(1, 1))
     write_config(run.config_path, {"model_name": "m-1"})
-    for cost in costs:
-        Journal(run.path).add_reply(KernelKey(1, 1), Completion(text="", cost_usd=cost), turn=1)
+    for cost, read, written in took:
+        reply = Completion(text="", cost_usd=cost, prompt_tokens=read, completion_tokens=written)
+        Journal(run.path).add_reply(KernelKey(1, 1), reply, turn=1)
     assert {"model": "m-1", **known} == generation_metadata([run.path])["generation"]
 
 

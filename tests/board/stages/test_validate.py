@@ -27,7 +27,14 @@ FULL_METADATA = {
     "url": "https://example.org/run?a=1#b",
     "backend": "cuda",
     "precision": "fp32",
-    "generation": {"model": "m", "temperature": 0.7, "samples": 10, "scaffold": "none", "cost_usd": 12.5},
+    "generation": {
+        "model": "m",
+        "temperature": 0.7,
+        "samples": 10,
+        "scaffold": "none",
+        "cost_usd": 12.5,
+        "tokens": 10**9,
+    },
     "license": "MIT",
     "baseline": False,
 }
