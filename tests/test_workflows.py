@@ -143,6 +143,18 @@ def test_publishing_follows_what_was_taken_however_the_evaluation_ended(
     context = {"needs": needs, "functions": {"always": True, "cancelled": False}}
     assert publishes is truthy(evaluate(job("evaluate.yml", "publish")["if"], context))
     assert publishes is truthy(evaluate(job("evaluate.yml", "evaluate")["if"], context))
+    context["functions"]["cancelled"] = True
+    assert not truthy(evaluate(job("evaluate.yml", "evaluate")["if"], context)), (
+        "who cancels it spends nothing"
+    )
+
+
+@pytest.mark.parametrize("published", ["success", "failure", "skipped"])
+def test_the_site_is_built_anew_where_something_was_published(published: str) -> None:
+    context = {"needs": {"publish": {"result": published}}, "functions": {"always": True}}
+    built = truthy(evaluate(job("evaluate.yml", "site")["if"], context))
+
+    assert built is (published == "success")
 
 
 @pytest.mark.parametrize(
@@ -151,6 +163,62 @@ def test_publishing_follows_what_was_taken_however_the_evaluation_ended(
 def test_the_comment_is_about_pull_requests_alone(event: str, speaks: bool) -> None:
     given = {"event": {"workflow_run": {"event": event}}}
     assert speaks is truthy(evaluate(job("comment.yml", "comment")["if"], {"github": given}))
+
+
+def test_a_check_follows_every_push_and_a_base_that_becomes_main_and_the_comment_follows_the_check() -> None:
+    checked, told = WORKFLOWS["validate.yml"], WORKFLOWS["comment.yml"]["on"]["workflow_run"]
+
+    assert {"opened", "synchronize", "reopened", "edited"} == set(checked["on"]["pull_request"]["types"])
+    assert {"workflows": [checked["name"]], "types": ["requested", "completed"]} == told
+
+
+@pytest.mark.parametrize(
+    ("name", "job_id", "of_step", "event"),
+    [
+        ("evaluate.yml", "gate", "Take the label off", "pull_request_target"),
+        ("evaluate.yml", "evaluate", "Hand the result on", "schedule"),
+        ("evaluate.yml", "publish", "Start the next", "schedule"),
+        ("validate.yml", "validate", "Check what is changed, and by whom", "pull_request"),
+    ],
+)
+def test_a_failure_before_it_keeps_no_one_from_what_they_wait_for(
+    name: str, job_id: str, of_step: str, event: str
+) -> None:
+    (found,) = [found for found in job(name, job_id)["steps"] if found.get("name") == of_step]
+    given = {"github": {"event_name": event}, "functions": {"always": True, "cancelled": False}}
+    assert re.search(r"(always|!cancelled)\(\)", found["if"]), "without either it waits for success"
+    assert truthy(evaluate(found["if"], given))
+
+
+def test_a_newer_run_cuts_off_the_checks_of_an_older_push_alone() -> None:
+    cut = {name: WORKFLOWS[name].get("concurrency", {}).get("cancel-in-progress", "false") for name in NAMES}
+    of_pulls = cut.pop("ci.yml")
+
+    assert {"validate.yml"} == {name for name, is_cut in cut.items() if is_cut != "false"}
+    for event, is_cut in (("pull_request", True), ("push", False)):
+        assert is_cut is truthy(evaluate(of_pulls, {"github": {"event_name": event}}))
+
+
+@pytest.mark.parametrize("name", ["pages.yml", "release.yml"])
+def test_what_is_published_is_read_from_main_as_it_is_by_then(name: str) -> None:
+    steps = [found for one in WORKFLOWS[name]["jobs"].values() for found in one["steps"]]
+    refs = [found["with"].get("ref") for found in steps if "checkout@" in found.get("uses", "")]
+
+    assert {BASE} == set(refs)
+    (first, second) = WORKFLOWS[name]["jobs"]
+    assert first == job(name, second)["needs"]
+
+
+def test_what_waits_for_a_reviewer_of_the_environment_is_kept_as_long_as_that_may_take() -> None:
+    steps = [found for one in ("take", "evaluate") for found in job("evaluate.yml", one)["steps"]]
+    kept = [found["with"]["retention-days"] for found in steps if "upload-artifact@" in found.get("uses", "")]
+
+    assert ["30", "30"] == kept
+
+
+@pytest.mark.parametrize("job_id", ["check", "test", "gvisor"])
+def test_a_job_of_the_projects_own_checks_runs_what_it_is_named_for(job_id: str) -> None:
+    assert f"make {job_id}" == job("ci.yml", job_id)["steps"][-1]["run"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -214,6 +282,8 @@ def test_a_secret_is_named_in_the_job_of_its_environment_alone(secret: str) -> N
 
 
 def test_the_folder_that_a_check_validates_stays_where_there_is_no_entry() -> None:
+    commands = [found.get("run", "") for found in job("validate.yml", "validate")["steps"]]
+    assert ".venv/bin/kbl validate --format github submissions/" in commands
     assert (ROOT / "submissions/README.md").is_file(), "git keeps no empty folder"
 
 

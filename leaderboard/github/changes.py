@@ -79,7 +79,7 @@ def judge_changes(before: Trees, after: Trees) -> Change:
     entries = [name for name in _differing(before.entries, after.entries) if name != README]
     records = RECORDS in touched
     problems = [*_not_a_folder(after.root), *_lookalikes(after.root, touched)]
-    if not entries and not _not_a_folder(after.root):
+    if not entries:
         return Change(kind="code", touches_records=records, problems=tuple(problems))
     removed = tuple(FOLDER + name for name in entries if name not in after.entries)
     sent = [name for name in entries if name in after.entries]

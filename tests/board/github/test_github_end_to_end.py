@@ -399,6 +399,8 @@ def test_a_result_that_could_not_be_pushed_is_published_by_that_job_alone(projec
     hook = refuse_pushes_to_main(project)
     run = project.label(pull)
     hook.unlink()
+    assert "failure" == project.label(pull).results["gate"]
+    assert "This very commit is being evaluated: nothing more was started." in project.comment(pull)
     project.runner.rerun(run, "publish")
 
     assert "success" == run.results["publish"]
@@ -425,10 +427,19 @@ def test_a_broken_record_is_told_and_the_result_published_once_it_is_mended(
 
     assert "failure" == run.results["publish"]
     assert f"{ledger}: not a list of what was spent: item 1: missing" in project.comment(pull)
-    project.commit_to_main({ledger: b"[]"})
+    project.commit_to_main({ledger: None})
+    at_work = project.host.git("show", f"queue:{queue.FILE}")
     project.runner.rerun(run, "publish")
     assert "Evaluated" in project.comment(pull)
     assert 3 == len(project.result("alice-first")["rows"])
+
+    spent = spent_on_main(project)
+    untold = [{**one, "max_usd": 59.0} for one in json.loads(at_work)]
+    project._commit({queue.FILE: json.dumps(untold).encode()}, "queue", "queue", {})
+    let_all_be_overdue(project)
+    hourly(project)
+    assert [] == in_queue(project)
+    assert spent == spent_on_main(project), "what was noted for it already is not counted anew"
 
 
 def test_a_run_that_is_run_again_takes_nobody_elses_place(project: Project) -> None:
@@ -620,6 +631,7 @@ def test_an_overdue_run_that_was_deleted_holds_up_nobody(project: Project, locke
 
     assert "Evaluated" in project.comment(second)
     assert ([("alice-first", 0)] if locked else []) == in_queue(project)
+    assert "" == project.host.git("ls-tree", "main", "data/spending/"), "nobody sends a bill"
     assert locked or "Its run ended without a word" in project.comment(first)
 
 
@@ -641,6 +653,13 @@ def test_what_a_run_could_spend_counts_where_it_ended_without_a_word(project: Pr
     assert "could not be pushed to `main`" in project.comment(pull)
 
     hook.unlink()
+    text = project.host.git("show", f"queue:{queue.FILE}").replace("CPU-reduced", "CPU-gone")
+    project._commit({queue.FILE: text.encode()}, "queue", "queue", {})
+    project.host.runs[run.id] = "in_progress"
+    hourly(project)
+    assert [("alice-first", run.id)] == in_queue(project), "late as it is, it has not ended"
+
+    project.host.runs[run.id] = "completed"
     hourly(project)
     assert [] == in_queue(project)
     assert [(run.id, 1, "alice-first", 60.0, False)] == spent_on_main(project)

@@ -130,7 +130,7 @@ def test_a_job_that_is_not_there_is_named_with_what_to_do(
 def test_a_button_never_pushes_out_another_that_waits() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/board.yml").read_text("utf-8"))
 
-    assert "max" == workflow["concurrency"]["queue"]
+    assert {"group": "${{ github.workflow }}", "queue": "max"} == workflow["concurrency"]
 
 
 @pytest.fixture

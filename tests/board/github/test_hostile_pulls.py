@@ -12,6 +12,8 @@ pytest.importorskip("github")
 from fakes.fake_github import Host, Pull, serve
 from fakes.project import PEOPLE, submission
 
+from leaderboard.github.changes import TreeItem, Trees, judge_changes
+from leaderboard.github.host import Pull as SeenPull
 from leaderboard.github.host import connect
 from leaderboard.github.inspect import Inspection, inspect_pull
 from leaderboard.github.settings import HostPatience
@@ -92,7 +94,7 @@ CASES = [
     Hostile("another's name, withdrawn since", {"submissions/alice-old.json": MINE}, "was on the board before"),
     Hostile("another's entry as it was before", {ALICES: OLDER}, OTHERS),
     Hostile("an entry that calls itself a baseline", {NEW: submission(KERNEL, baseline=True)}, "metadata.baseline is for"),
-    Hostile("a file of 17 MiB", {NEW: b" " * (17 << 20)}, "submit at most"),
+    Hostile("a file of 17 MiB", {NEW: b" " * (17 << 20)}, "has 17,825,792 bytes; submit at most"),
     Hostile("more files than the host lists", {**MANY, NEW: MINE}, "too many files", facts={"longest_list": 2}),
     Hostile("an own entry alone, and it is fine", {NEW: MINE}, ""),
     Hostile("other work alone: no entry, no comment, and a review by the code's owners", MANY, ""),
@@ -248,6 +250,62 @@ def test_maintainers_change_what_is_recorded(repository: Repository, served: tup
     case = Hostile("struck", {"data/notices.json": b"[1]"}, "", author="maria")
 
     assert () == sent(repository, served, case).problems
+
+
+@dataclass
+class Emptying:
+    """A host on which a stranger withdraws so many entries; `asked` are those whose owners it was asked for."""
+
+    count: int
+    asked: list[str] = field(default_factory=list)
+
+    def trees(self, commit: str) -> Trees:
+        there = {f"alice-{i}.json": TreeItem(mode="100644", sha="a") for i in range(self.count)}
+        root = {"submissions": TreeItem(mode="040000", sha=commit)}
+        return Trees(root=root, entries=there if commit == "main" else {})
+
+    def merge_base(self, base_ref: str, head_sha: str) -> str:
+        return base_ref
+
+    def role(self, login: str) -> str:
+        return "read"
+
+    def owners(self, path: str, base_ref: str) -> frozenset[int]:
+        self.asked.append(path)
+        return frozenset({1})
+
+
+@pytest.mark.parametrize(
+    ("count", "asked", "words"),
+    [(5, 5, [OTHERS] * 5), (6, 0, ["withdraw at most 5 entries a pull request; this withdraws 6"])],
+)
+def test_who_withdraws_a_crowd_of_entries_has_the_host_asked_for_no_owner(
+    count: int, asked: int, words: list[str]
+) -> None:
+    host = Emptying(count)
+    pull = SeenPull(
+        number=9,
+        state="open",
+        is_merged=False,
+        base_ref="main",
+        base_sha="main",
+        head_sha="head",
+        author_id=2,
+        author_login="bob",
+    )
+    problems = inspect_pull(host, pull, "head").problems
+
+    assert asked == len(host.asked)
+    assert all(word in problem for word, problem in zip(words, problems, strict=True))
+
+
+def test_an_entry_is_withdrawn_or_renamed_in_a_pull_request_of_its_own() -> None:
+    root = [{"submissions": TreeItem(mode="040000", sha=sha)} for sha in "ab"]
+    before, after = ({f"{name}.json": TreeItem(mode="100644", sha="c")} for name in ("old", "new"))
+    change = judge_changes(Trees(root=root[0], entries=before), Trees(root=root[1], entries=after))
+
+    words = "send one entry a pull request; withdraw or rename another in a pull request of its own"
+    assert (words,) == change.problems
 
 
 def test_what_each_gets_is_listed_where_people_look() -> None:

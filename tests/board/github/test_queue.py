@@ -1,5 +1,6 @@
 """Who goes first, who waits where, and that nothing is lost on the way through the queue."""
 
+import functools
 import json
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -47,14 +48,22 @@ def test_a_maintainer_who_labels_forty_keeps_another_waiting_for_one() -> None:
     crowd = tuple(item(n, minute=n) for n in range(1, 41))
     waiting = (*crowd, item(99, by="paul", minute=50))
 
-    assert 99 in [one.pull for one in queue.in_order(waiting, "H100")][:2]
+    assert [1, 99, 2] == [one.pull for one in queue.in_order(waiting, "H100")][:3]
 
 
 def test_a_sender_of_forty_keeps_another_waiting_for_one() -> None:
     crowd = tuple(item(n, author=7, minute=n) for n in range(1, 41))
     waiting = (*crowd, item(99, author=8, minute=50))
 
-    assert 99 in [one.pull for one in queue.in_order(waiting, "H100")][:2]
+    assert [1, 99, 2] == [one.pull for one in queue.in_order(waiting, "H100")][:3]
+
+
+@pytest.mark.parametrize("whose", [{"by": "paul"}, {"author": 8}])
+def test_who_has_one_at_work_waits_for_another_who_has_none(whose: dict) -> None:
+    mine = [item(n, author=7, minute=n) for n in (1, 2)]
+    there = run((*mine, item(3, **{"author": 7, "minute": 3, **whose})), mine[0])
+
+    assert [3, 2] == [one.pull for one in queue.in_order(there, "H100")]
 
 
 def test_new_ones_of_others_never_push_back_what_waits_longest() -> None:
@@ -83,6 +92,24 @@ def test_labelling_again_keeps_the_place_and_a_new_commit_takes_a_new_one() -> N
     assert 2 == len(same) == len(pushed)
 
 
+def test_a_commit_at_work_is_known_as_that_and_nothing_that_is_asked_for_takes_its_place() -> None:
+    there = run((item(1), item(2)), item(1))
+    pushed = item(1, head_sha="e" * 40)
+
+    assert queue.running(there, item(1))
+    others = (item(2), pushed, item(1, board="B200"), item(3, head_sha=item(1).head_sha))
+    assert not any(queue.running(there, other) for other in others)
+    assert (*there, pushed) == queue.with_item(there, pushed)
+
+
+def test_merged_entries_wait_beside_each_other_and_each_but_once() -> None:
+    there = tuple(item(0, entry=name, verb="again") for name in ("a", "b", "a"))
+    waiting = functools.reduce(queue.with_item, there, ())
+
+    assert ["b", "a"] == [one.entry for one in waiting]
+    assert [True, False] == [one.is_fresh for one in (there[0], item(0, verb="due"))]
+
+
 def test_the_place_and_the_time_follow_from_those_before() -> None:
     there = tuple(item(n, minute=n) for n in range(1, 5))
     there = run(there, there[0])
@@ -90,6 +117,16 @@ def test_the_place_and_the_time_follow_from_those_before() -> None:
 
     assert (3, 3) == (last.number, last.waiting)
     assert NOW + 2 * timedelta(seconds=600 + queue.PUBLISHING_S) == last.done_at
+
+
+def test_the_time_that_is_told_waits_for_the_first_to_end_and_for_no_other_board() -> None:
+    long, short, other = item(1, seconds=3000.0), item(2), item(3, board="B200", seconds=1.0)
+    there = (*(run((one,), one)[0] for one in (long, short, other)), item(4))
+    each = timedelta(seconds=600 + queue.PUBLISHING_S)
+    late = NOW + timedelta(hours=9)
+
+    assert NOW + 2 * each == queue.place_of(there, there[3], 2, NOW).done_at
+    assert late + each == queue.place_of(there, there[3], 2, late).done_at
 
 
 def test_what_was_put_back_waits_in_its_old_place() -> None:
@@ -107,10 +144,11 @@ def test_a_run_that_works_off_a_second_one_names_each_by_itself() -> None:
 
 
 def test_what_should_have_ended_is_looked_after_and_what_was_untold_at_once() -> None:
-    there = run((item(1),), item(1))
+    there = run((item(1), item(2)), item(1))
+    due = NOW + timedelta(seconds=2 * 600 + 3600)
 
-    assert () == queue.overdue(there, NOW)
-    assert there == queue.overdue(there, NOW + timedelta(hours=3))
+    assert () == queue.overdue(there, due)
+    assert there[:1] == queue.overdue(there, due + timedelta(seconds=1))
     assert 1 == len(queue.overdue(queue.due_at_once(there, there[0].ticket), NOW))
 
 

@@ -298,11 +298,17 @@ def test_what_is_sent_again_by_the_same_id_costs_its_key_nothing(tmp_path):
 
 def test_what_a_key_may_send_comes_back_with_time():
     now = [0.0]
-    keyring, key = Keyring({}, clock=lambda: now[0]), Key(name="a", per_minute=60)
-    assert 0.0 == keyring.wait_s(key, 60)
-    assert 1.0 == keyring.wait_s(key, 1)
+    keyring, key = Keyring({}, clock=lambda: now[0]), Key(name="a", per_minute=30)
+    assert 0.0 == keyring.wait_s(key, 30)
+    assert 2.0 == keyring.wait_s(key, 1)
     now[0] = 10.0
-    assert (0.0, 5.0) == (keyring.wait_s(key, 5), keyring.wait_s(key, 10))
+    assert (0.0, 20.0) == (keyring.wait_s(key, 5), keyring.wait_s(key, 10))
+    keyring.give_back(key, 4)
+    assert (0.0, 2.0) == (keyring.wait_s(key, 4), keyring.wait_s(key, 1))
+    now[0] = 1000.0
+    assert (0.0, 4.0) == (keyring.wait_s(key, 31), keyring.wait_s(key, 1)), (
+        "no more is saved up than a minute's"
+    )
 
 
 def test_two_names_of_one_key_are_refused(tmp_path):
