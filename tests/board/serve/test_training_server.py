@@ -112,6 +112,17 @@ def test_what_is_asked_for_while_its_verdict_is_noted_gets_that(judgements, monk
     assert judgements.add(asked("meanwhile")).remembered
 
 
+def test_what_others_have_waiting_counts_to_no_keys_own_bound():
+    judgements = Judgements(max_queued=10, max_kept=10)
+    judgements.add_all([asked(f"guest {n}", owner="guest") for n in range(5)], 9)
+    judgements.add_all([asked(f"mine {n}", owner="trainer") for n in range(2)], 2)
+    with pytest.raises(QueueFullError, match="2 judgements of this key wait already, it may have 2"):
+        judgements.add_all([asked("more", owner="trainer")], 2)
+    with pytest.raises(QueueFullError, match="7 judgements wait already"):
+        judgements.add_all([asked(f"many {n}", owner="guest") for n in range(4)], 9)
+    assert judgements.gauges()["queued"] == 7 and judgements.find("more", "trainer") is None
+
+
 def test_what_is_to_be_judged_again_needs_room_though_a_verdict_on_the_same_is_remembered(judgements):
     judgements.finish(asked("before"), verdict(KERNEL))
     known = asked("known")
@@ -296,6 +307,21 @@ def test_what_is_sent_again_by_the_same_id_costs_its_key_nothing(tmp_path):
     assert [202] * 6 + [429, 202] == codes
 
 
+def test_a_batch_with_a_taken_id_is_refused_and_costs_its_key_nothing(tmp_path):
+    key = hashlib.sha256(b"key").hexdigest()
+    (tmp_path / "keys.toml").write_text(f'[a]\nsha256 = "{key}"\nper_minute = 2\n')
+    body = {"level": 1, "problem_id": 1, "source": f"# sleep 600\n{KERNEL}"}
+    with (
+        serving(keys=tmp_path / "keys.toml") as url,
+        httpx.Client(base_url=url, headers={"X-API-Key": "key"}) as client,
+    ):
+        client.post("/v1/judgements", json={**body, "id": "a"})
+        taken = [{**body, "id": "a", "source": KERNEL}, {**body, "id": "b"}]
+        assert 409 == client.post("/v1/batches", json={"judgements": taken}).status_code
+        codes = [client.post("/v1/judgements", json={**body, "id": name}).status_code for name in ("b", "c")]
+    assert [202, 429] == codes
+
+
 def test_what_a_key_may_send_comes_back_with_time():
     now = [0.0]
     keyring, key = Keyring({}, clock=lambda: now[0]), Key(name="a", per_minute=30)
@@ -331,10 +357,15 @@ def test_two_names_of_one_key_are_refused(tmp_path):
         ("[default]", "is the name of the environment's key; choose another"),
         (f"[a]\nsha256 = '{'0' * 64}'\nper_minute = 0", "per_minute must be a whole number from 1 on, got 0"),
         (f"[a]\nsha256 = '{'0' * 64}'\nown_problems = 1", "own_problems must be true or false"),
+        ("[a]\nmax_queued = 3", r"\[a\] sha256 must be 64 of 0-9a-f"),
+        (f"[a]\nsha256 = '{'0' * 64}'\nmax_queued = true", "max_queued must be a whole number from 1 on"),
+        (f"[a]\nsha256 = '{'0' * 64}'\nper_minute = '3'", "per_minute must be a whole number from 1 on"),
         ("[a", "keys.toml: "),
     ],
 )
 def test_a_keys_file_is_refused_with_the_field_and_the_mend(tmp_path, text, said):
+    with pytest.raises(KeysFileError, match=r"keys\.toml: there is no such file"):
+        read_keys(tmp_path / "keys.toml")
     (tmp_path / "keys.toml").write_text(text)
     with pytest.raises(KeysFileError, match=said):
         read_keys(tmp_path / "keys.toml")
