@@ -891,6 +891,19 @@ def test_what_was_changed_or_withdrawn_while_a_button_waited_is_left_out(
     assert project.result("alice-first") is None
 
 
+def test_a_merged_entry_that_is_changed_while_it_waits_is_not_judged(project: Project) -> None:
+    project.merge(project.open_pull({PATH: GOOD}))
+    given = {"inputs": {"verb": "again", "entry": "alice-first"}, "sender": {"login": "maria"}}
+    project.runner.run("board.yml", "workflow_dispatch", given)
+    assert [("alice-first", 0)] == in_queue(project)
+    project.commit_to_main({PATH: GOOD.replace(b"2.0", b"2.5")})
+    (run,) = work_off(project)
+
+    assert "skipped" == run.results["evaluate"]
+    assert [] == in_queue(project)
+    assert project.result("alice-first") is None
+
+
 @pytest.mark.parametrize("verb", ["ban", "strike", "again"])
 def test_buttons_are_for_people_with_write_access(project: Project, verb: str) -> None:
     before = project.main

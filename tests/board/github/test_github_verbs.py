@@ -16,6 +16,7 @@ from kernel_evaluator.engines import epoch
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Environment
+from kernel_evaluator.records.version import evaluator_sha256
 from typer.testing import CliRunner
 
 pytest.importorskip("github")
@@ -251,9 +252,36 @@ def test_a_result_for_another_board_or_with_a_negative_bill_is_not_published(
     assert recorded == ("data/results/CPU-reduced/alice.json" if "recorded" in said else "")
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_rows_of_another_evaluator_and_a_link_in_the_results_place_are_not_published(
+    host: Host, asked: Publication, tmp_path: Path, is_link: bool
+) -> None:
+    settings = read_settings(SETTINGS)
+    board = replace(settings.boards[0], engine="local", gpu="CPU", sizes="reduced")
+    settings = replace(settings, boards=(board,), host=PATIENCE)
+    text = evaluation_on(Environment(device="a CPU", gpu="CPU"), tmp_path / "build")
+    path = store.result_path(asked.folder, board.name, "alice")
+    path.parent.mkdir(parents=True)
+    if is_link:
+        (tmp_path / "elsewhere.json").write_text(text)
+        path.symlink_to(tmp_path / "elsewhere.json")
+    else:
+        path.write_text(text.replace(evaluator_sha256(), "a" * 64))
+    with serve(host) as url:
+        api = connect(url, "o/r", "p", patience=PATIENCE)
+        run_publish(api, runner_of(url, f"file://{tmp_path}"), settings, asked)
+
+    words = (
+        "handed no result on" if is_link else "1 rows were judged by another evaluator than this one: refused"
+    )
+    assert words in host.pulls[7].comments[0]["body"]
+    assert "" == host.git("ls-tree", "-r", "--name-only", "main", "data/")
+
+
 @pytest.mark.parametrize(
     "bill",
     [
+        '{"usd": 120.1, "seconds": 1.0, "calls": 1}',
         '{"usd": 0.1, "seconds": 1.0, "calls": 1e300}',
         '{"usd": 0.1, "seconds": "inf", "calls": 1}',
         '{"usd": 0.1, "seconds": -1.0, "calls": 1}',
