@@ -46,6 +46,7 @@ class CannedModel:
         self.script = script
         self.slow_s = slow_s
         self.requests = []
+        self.authorizations = set()
         self.given = Counter()
         self._lock = threading.Lock()
 
@@ -70,6 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.model.authorizations.add(self.headers["Authorization"])
         number, kind = self.model.behaviour(body)
         try:
             self._behave(kind, self.model.answer(body["messages"], number))

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import itertools
 import json
 import math
 import signal
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from base64 import b64encode
 
+import httpx
 import pytest
 from canned_model import GOOD, MISBEHAVIOUR, ODD, CannedModel, prompt_sha256, serving
 from commandline import kbl, kbl_process
@@ -21,6 +24,7 @@ from leaderboard.commands.generate import Waits
 from leaderboard.files import store
 from leaderboard.generate.extract import code_blocks, kernel_block
 from leaderboard.generate.journal import Journal
+from leaderboard.generate.looking import Looking
 from leaderboard.generate.models import LiteLLMModel, ModelError, OpenAIModel, TokenPrice, TransientError
 from leaderboard.generate.patience import Patience
 from leaderboard.generate.request import GenerationRequest
@@ -215,7 +219,52 @@ def test_what_the_model_is_sent_and_what_it_costs(tmp_path, monkeypatch):
     assert pytest.approx(3 * TokenPrice(prompt=3, completion=15).cost_usd(100, 10)) == outcome.totals.cost_usd
     logged = (tmp_path / "run" / "level_1_problem_1_sample_0_prompt.txt").read_text()
     assert logged in [item["messages"][0]["content"] for item in server.requests]
-    assert "secret" not in (tmp_path / "run" / "generation_config.yaml").read_text()
+    assert {"Bearer secret"} == server.authorizations
+    assert not any("secret" in path.read_text() for path in (tmp_path / "run").iterdir() if path.is_file())
+
+
+def test_a_password_in_the_address_is_sent_and_written_nowhere(tmp_path):
+    server = CannedModel(kernel_for)
+    with serving(server) as url:
+        address = url.replace("://", "://me:secret@")
+        assert 1 == draw(request(tmp_path, address, subset=(1, 1))).finished
+    assert {f"Basic {b64encode(b'me:secret').decode()}"} == server.authorizations
+    files = [path for path in (tmp_path / "run").iterdir() if path.is_file()]
+    assert url in (tmp_path / "run" / "generation_config.yaml").read_text()
+    assert not any("secret" in path.read_text() for path in files)
+
+
+class Endless(httpx.SyncByteStream):
+    """A body of these pieces."""
+
+    def __init__(self, pieces):
+        self._pieces = pieces
+
+    def __iter__(self):
+        return self._pieces
+
+
+def test_an_answer_that_never_ends_is_given_up_at_its_deadline():
+    endless = itertools.repeat(b" ")
+    model = OpenAIModel(name="m", base_url="http://localhost/v1", timeout_s=0.0)
+    answering = httpx.MockTransport(lambda _: httpx.Response(200, stream=Endless(endless)))
+    vars(model)["_client"] = httpx.Client(transport=answering)
+    with pytest.raises(TransientError, match="the answer was not complete after 0 s"):
+        model.complete([{"role": "user", "content": ""}])
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("class ModelNew(:", "the code does not parse"),
+        ("class Model: ...", "the code does not define ModelNew"),
+        ("", "the code block is empty"),
+    ],
+)
+def test_what_cannot_be_a_kernel_is_asked_for_again_with_what_it_lacks(code, said):
+    found = Looking(backend="cuda", precision="fp32").at(f"```python\n{code}\n```")
+    assert found.complaint.startswith(said)
+    assert found.code == (f"{code}\n" if code else None)
 
 
 def test_a_model_that_never_gives_code_is_given_up_and_asked_again_only_on_wish(tmp_path):
