@@ -11,7 +11,10 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 import pytest
 from canned_model import CannedModel, serving
 from compiling import TINY
+from kernel_evaluator.records.rows import ResultFile
 
+from leaderboard.files.store import StoreError
+from leaderboard.files.submission import parse
 from leaderboard.generate.extract import code_blocks
 from leaderboard.seed_scripts import (
     benchmark_eval_analysis,
@@ -259,7 +262,7 @@ def test_one_kernel_is_checked_against_a_reference_of_one_s_own(tmp_path, reposi
     assert (1, True) == (wrong.returncode, "status: mismatch" in wrong.stdout), wrong.stdout + wrong.stderr
 
 
-def test_a_run_of_another_device_does_not_reach_a_board(tmp_path):
+def test_an_analysis_of_a_run_that_is_not_there_reaches_no_board(tmp_path):
     (tmp_path / "a.json").write_text('{"run_name": "nowhere", "level": 1}')
     (tmp_path / "e.json").write_text(
         '{"metadata": {"display_name": "E"}, "kernels": {"level_1_problem_1_sample_0": "x"}}'
@@ -267,6 +270,33 @@ def test_a_run_of_another_device_does_not_reach_a_board(tmp_path):
     levels = ("--level1", "a.json", "--level2", "a.json", "--level3", "a.json")
     code, _, told = here(update_leaderboard.main, tmp_path, *levels, "--submission", "e.json")
     assert (2, True) == (code, "nowhere" in told)
+
+
+def test_runs_of_two_boards_or_of_other_hardware_become_no_result():
+    cpu = ResultFile(
+        entry="run",
+        submission_sha256="0" * 64,
+        gpu="CPU",
+        sizes="reduced",
+        profile="ranked",
+        evaluator_version="1",
+        started_at="2026-11-01T00:00:00Z",
+        finished_at="2026-11-02T00:00:00Z",
+        environments={},
+        rows=(),
+    )
+    later = dataclasses.replace(cpu, started_at="2026-11-03T00:00:00Z", finished_at="2026-11-04T00:00:00Z")
+    submission = parse(
+        b'{"metadata": {"display_name": "E"}, "kernels": {"level_1_problem_1_sample_0": "x"}}', "e.json"
+    )
+    whole = update_leaderboard.combine([later, cpu], submission, "CPU")
+
+    assert ("e", submission.sha256) == (whole.entry, whole.submission_sha256)
+    assert (cpu.started_at, later.finished_at) == (whole.started_at, whole.finished_at)
+    with pytest.raises(StoreError, match="judged on different boards: CPU-reduced, H200-reduced"):
+        update_leaderboard.combine([cpu, dataclasses.replace(cpu, gpu="H200")], submission, "CPU")
+    with pytest.raises(StoreError, match="hardware=H100, and the runs were judged on CPU"):
+        update_leaderboard.combine([cpu, later], submission, "H100")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
