@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,8 @@ from leaderboard.github.event import WorkflowRunner
 from leaderboard.github.gitrepo import GitError, RemoteBranch, commit_to_remote
 from leaderboard.github.host import connect
 from leaderboard.github.publish import Publication, run_publish
-from leaderboard.github.say import Voice
+from leaderboard.github.queue import QueueItem, QueuePosition
+from leaderboard.github.say import Voice, queued_report, running_report
 from leaderboard.github.settings import HostPatience, SettingsError, read_settings
 from leaderboard.show.comment import PullReport, render_comment
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
@@ -276,6 +278,54 @@ def test_rows_of_another_evaluator_and_a_link_in_the_results_place_are_not_publi
     )
     assert words in host.pulls[7].comments[0]["body"]
     assert "" == host.git("ls-tree", "-r", "--name-only", "main", "data/")
+
+
+def test_a_name_that_another_took_meanwhile_gets_no_result_and_what_was_spent_counts(
+    host: Host, asked: Publication, tmp_path: Path
+) -> None:
+    git = ["git", "-C", str(tmp_path / "work"), "-c", "user.name=t", "-c", "user.email=t@t"]
+    subprocess.run([*git, "checkout", "-q", "--detach", "HEAD~"], check=True)
+    (tmp_path / "work/submissions").mkdir(exist_ok=True)
+    (tmp_path / "work/submissions/alice.json").write_bytes(RAW.replace(b'"Alice"', b'"Another"'))
+    subprocess.run([*git, "add", "submissions"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "another's"], check=True)
+    subprocess.run([*git, "push", "-q", str(host.git_dir), "HEAD:refs/heads/main"], check=True)
+    with serve(host) as url:
+        api = connect(url, "o/r", "p", patience=PATIENCE)
+        settings = read_settings(SETTINGS)
+        run_publish(api, runner_of(url, f"file://{tmp_path}"), settings, replace(asked, board="H100"))
+
+    assert "can no longer be read at the commit that was evaluated" in host.pulls[7].comments[0]["body"]
+    (recorded,) = host.git("ls-tree", "-r", "--name-only", "main", "data/").split()
+    assert recorded.startswith("data/spending/")
+
+
+def test_who_waits_is_told_the_place_the_time_and_the_price_and_who_is_at_work_the_most_it_costs() -> None:
+    item = QueueItem(
+        pull=7,
+        head_sha=HEAD,
+        board="H100",
+        entry="alice",
+        path="submissions/alice.json",
+        blob_sha="b" * 40,
+        submission_sha256="c" * 64,
+        display_name="Alice",
+        kernels=2,
+        asked_by="maria",
+        author=1,
+        asked_at="2026-11-24T12:00:00+00:00",
+        seconds=600.0,
+        usd=1.234,
+        max_usd=60.0,
+    )
+    done_at = datetime(2026, 11, 24, 15, 30, tzinfo=UTC)
+    place = QueuePosition(number=3, waiting=4, done_at=done_at)
+    waiting = queued_report(item, place, runner_of("x"))
+    told = "2 kernels for `H100`: number 3 of 4 that wait. It may be done by 2026-11-24 15:30 UTC"
+
+    assert ("queued", f"{told}, and cost about $1.23.") == (waiting.state, waiting.remark)
+    assert f"{told}." == queued_report(replace(item, usd=None), place, runner_of("x")).remark
+    assert "2 kernels on `H100`, for at most $60.00." == running_report(item, runner_of("x")).remark
 
 
 @pytest.mark.parametrize(
