@@ -53,6 +53,8 @@ BINDINGS = {
     "a function that builds one": "def ModelNew(): ...",
     "with a UTF-8 coding comment": "# -*- coding: utf-8 -*-\nclass ModelNew: ...",
     "with text that is no coding comment": "x = 1\n# coding: utf-7\nclass ModelNew: ...",
+    "with such a comment where none counts": "#\n#\n# coding: utf-7\nclass ModelNew: ...",
+    "of 512 KiB": "class ModelNew: ...".ljust(512 * 1024),
     "with an invalid escape": "x = '\\d'\nclass ModelNew: ...",
     "with native code in a string": 'code = """__global__ void f(float* x) {}"""\nclass ModelNew: ...',
 }

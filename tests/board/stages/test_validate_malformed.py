@@ -176,6 +176,14 @@ MALFORMED = {
     "coding comment": Malformed(
         kernel(f"# -*- coding: utf-7 -*-\n{KERNEL}"), "kernel-coding", "declares the encoding 'utf-7'"
     ),
+    "coding comment behind a blank line": Malformed(
+        kernel(f" \t\n# coding: latin-1\n{KERNEL}"), "kernel-coding", "declares the encoding 'latin-1'"
+    ),
+    "coding comment behind an indented one": Malformed(
+        kernel(f"  # a kernel\n# coding: latin-1\n{KERNEL}"),
+        "kernel-coding",
+        "declares the encoding 'latin-1'",
+    ),
     "coding comment on the second line": Malformed(
         kernel(f"#!/usr/bin/env python\n# coding: latin-1\n{KERNEL}"),
         "kernel-coding",
