@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -26,8 +27,9 @@ from fakes.fake_github import BOT, Host, Pull, serve
 
 from leaderboard.cli import app
 from leaderboard.files import store
-from leaderboard.files.ledger import read_all
+from leaderboard.files.ledger import Spending, read_all
 from leaderboard.files.submission import parse
+from leaderboard.github.board import Asked, _left_of_month
 from leaderboard.github.evaluation import BILL
 from leaderboard.github.event import WorkflowRunner
 from leaderboard.github.gitrepo import GitError, RemoteBranch, commit_to_remote
@@ -36,14 +38,36 @@ from leaderboard.github.publish import Publication, run_publish
 from leaderboard.github.queue import QueueItem, QueuePosition
 from leaderboard.github.say import Voice, queued_report, running_report
 from leaderboard.github.settings import HostPatience, SettingsError, read_settings
+from leaderboard.github.take import _unaffordable
 from leaderboard.show.comment import PullReport, render_comment
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
+from leaderboard.stages.record import record_spending
+from leaderboard.stages.upkeep import UpkeepError
 
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = ROOT / ".github/evaluation.toml"
 HEAD = "a" * 40
 PATIENCE = HostPatience(api_retries=0, pause_s=0.0, limit_wait_s=1.0)
 RAW = b'{"metadata": {"display_name": "Alice"}, "kernels": {"level_1_problem_19_sample_0": "class ModelNew: pass"}}'
+
+
+WAITING = QueueItem(
+    pull=7,
+    head_sha=HEAD,
+    board="H100",
+    entry="alice",
+    path="submissions/alice.json",
+    blob_sha="b" * 40,
+    submission_sha256="c" * 64,
+    display_name="Alice",
+    kernels=2,
+    asked_by="maria",
+    author=1,
+    asked_at="2026-11-24T12:00:00+00:00",
+    seconds=600.0,
+    usd=1.234,
+    max_usd=60.0,
+)
 
 
 def test_the_settings_agree_with_the_workflow_and_with_the_epoch() -> None:
@@ -300,32 +324,59 @@ def test_a_name_that_another_took_meanwhile_gets_no_result_and_what_was_spent_co
     assert recorded.startswith("data/spending/")
 
 
-def test_who_waits_is_told_the_place_the_time_and_the_price_and_who_is_at_work_the_most_it_costs() -> None:
-    item = QueueItem(
-        pull=7,
-        head_sha=HEAD,
-        board="H100",
-        entry="alice",
-        path="submissions/alice.json",
-        blob_sha="b" * 40,
-        submission_sha256="c" * 64,
-        display_name="Alice",
-        kernels=2,
-        asked_by="maria",
-        author=1,
-        asked_at="2026-11-24T12:00:00+00:00",
-        seconds=600.0,
-        usd=1.234,
-        max_usd=60.0,
+@pytest.mark.parametrize(
+    ("thought", "left", "starts"),
+    [
+        (None, 0.0, True),
+        (10.0, 10.0, True),
+        (10.0, 9.99, False),
+        (100.0, 60.0, True),
+        (100.0, 59.99, False),
+        (0.2, 1.0, True),
+        (0.2, 0.99, False),
+        (5.0, -3.0, False),
+    ],
+)
+def test_an_evaluation_needs_what_it_is_thought_to_cost_or_what_one_may_and_a_dollar_at_least(
+    thought: float | None, left: float, starts: bool
+) -> None:
+    settings = read_settings(SETTINGS)
+    assert 60.0 == settings.money.usd_per_evaluation
+    why = _unaffordable(replace(WAITING, usd=thought), left, SimpleNamespace(settings=settings))
+
+    assert starts == (why == "")
+    assert (
+        starts or f"thought to cost ${thought:.2f}, and ${max(left, 0.0):.2f} are left within the caps" in why
     )
+
+
+def test_what_is_left_of_a_month_counts_what_was_spent_in_that_month_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spent = Spending(day="2026-11-03", run=1, entry="alice", board="H100", usd=100.0)
+    for one in (spent, replace(spent, day="2026-10-31", run=2, usd=50.0), replace(spent, run=3, usd=1.5)):
+        record_spending(Path("data"), one)
+
+    assert 898.5 == _left_of_month(read_settings(SETTINGS), datetime(2026, 11, 24, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("account", ["", "alice", "-1", "1001x", "١"])
+def test_an_account_is_given_by_its_number(account: str) -> None:
+    assert 1001 == Asked.of({"VERB": "ban", "ACCOUNT": " 1001 "}).number
+    with pytest.raises(UpkeepError, match="the account must be given by its number"):
+        _ = Asked(verb="ban", account=account).number
+
+
+def test_who_waits_is_told_the_place_the_time_and_the_price_and_who_is_at_work_the_most_it_costs() -> None:
     done_at = datetime(2026, 11, 24, 15, 30, tzinfo=UTC)
     place = QueuePosition(number=3, waiting=4, done_at=done_at)
-    waiting = queued_report(item, place, runner_of("x"))
+    waiting = queued_report(WAITING, place, runner_of("x"))
     told = "2 kernels for `H100`: number 3 of 4 that wait. It may be done by 2026-11-24 15:30 UTC"
 
     assert ("queued", f"{told}, and cost about $1.23.") == (waiting.state, waiting.remark)
-    assert f"{told}." == queued_report(replace(item, usd=None), place, runner_of("x")).remark
-    assert "2 kernels on `H100`, for at most $60.00." == running_report(item, runner_of("x")).remark
+    assert f"{told}." == queued_report(replace(WAITING, usd=None), place, runner_of("x")).remark
+    assert "2 kernels on `H100`, for at most $60.00." == running_report(WAITING, runner_of("x")).remark
 
 
 @pytest.mark.parametrize(
