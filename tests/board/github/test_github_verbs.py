@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("github")
 
-from fakes.fake_github import BOT, Host, Pull, serve
+from fakes.fake_github import BOT, Fault, Host, Pull, serve
 
 from leaderboard.cli import app
 from leaderboard.files import store
@@ -197,6 +197,14 @@ def test_a_second_comment_of_ours_is_taken_away(host: Host, voice: Voice) -> Non
     voice.host.put_comment(7, body + "more")
 
     assert [body + "more"] == [comment["body"] for comment in host.pulls[7].comments]
+
+
+def test_a_label_that_cannot_be_set_keeps_nothing_from_being_said(host: Host, voice: Voice) -> None:
+    host.faults = [Fault("POST", "/labels", 99, 403, {"message": "no"})]
+    voice.report(7, PullReport(state="waiting", head_sha=HEAD), with_status=False)
+
+    assert "waiting for a maintainer" in host.pulls[7].comments[0]["body"]
+    assert [] == host.pulls[7].labels
 
 
 def url_of(voice: Voice, number: int) -> str:
@@ -473,6 +481,20 @@ def test_no_hook_that_a_machine_gives_its_clones_runs(
     monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
 
     assert commit_to_remote(RemoteBranch(url=remote.url, ref=ref), adding("mine"))
+
+
+def test_what_a_machine_sets_for_its_own_clones_changes_nothing(
+    remote: RemoteBranch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = tmp_path / "hooks/pre-push"
+    hook.parent.mkdir()
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    (tmp_path / ".gitconfig").write_text(f"[core]\n  hooksPath = {hook.parent}\n[commit]\n  gpgSign = true\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+
+    assert commit_to_remote(remote, adding("mine"))
 
 
 @pytest.mark.parametrize(("status", "tries"), [(503, 2), (403, 0)])
