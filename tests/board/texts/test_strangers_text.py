@@ -17,7 +17,7 @@ from kernel_evaluator.records.rows import Failure, Row, Status
 
 from leaderboard.show.comment import PullReport, ScoredRun, render_comment
 from leaderboard.show.progress import Reporter
-from leaderboard.texts.inert import cell, log_text
+from leaderboard.texts.inert import cell, code_span, fence, log_text, shorten, visible
 from leaderboard.texts.say import say
 
 BOARD = Path(__file__).resolve().parents[3] / "leaderboard"
@@ -71,6 +71,52 @@ def test_a_spreadsheet_gets_no_formula_whatever_stands_before_it(
     say(cell(f"{before}=HYPERLINK()"))
 
     assert capsys.readouterr().out.startswith("'")
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "`", "a`b", "``a`b", "a`b``", "` ``b", "``", "<b>@all</b>", "a|b", "[x](y)"]
+)
+def test_a_code_span_ends_where_the_text_does_whatever_backticks_it_holds(text: str) -> None:
+    span = code_span(text)
+    ticks = span[: len(span) - len(span.lstrip("`"))]
+    inside = span[len(ticks) : -len(ticks)]
+
+    assert span == f"{ticks}{inside}{ticks}"
+    assert ticks not in re.findall("`+", inside), "a run of as many would end it"
+    assert "`" not in (inside[0], inside[-1])
+    assert text.replace("|", "¦") == inside.strip()
+    assert ["`(empty)`"] * 3 == [code_span(nothing) for nothing in ("", "\x1b[2J", " \n")]
+
+
+@pytest.mark.parametrize("text", ["plain", "```", "a\n```\nb\n`````\n", "`` ` ````"])
+def test_a_block_of_code_ends_where_the_text_does_and_of_a_long_one_the_end_is_shown(text: str) -> None:
+    first, *body, last = fence(text).split("\n")
+
+    assert f"{last}text" == first and set("`") == set(last)
+    assert len(last) > max(2, *map(len, re.findall("`*", text)))
+    assert text.strip("\n") == "\n".join(body)
+    assert f"```text\n…{'x' * 98}z\n```" == fence("y" * 900 + "x" * 98 + "z", 100)
+    assert f"```text\n{'x' * 100}\n```" == fence("x" * 100, 100)
+
+
+def test_a_text_is_cut_at_its_limit_and_not_before() -> None:
+    assert ["abcd", "abc…"] == [shorten(text, 4) for text in ("abcd", "abcde")]
+
+
+def test_every_line_of_a_log_has_its_mark() -> None:
+    assert "| a\n| ::error::b\n| ## [group]c" == log_text("a\n::error::b\r##[group]c")
+    assert "| " == log_text("")
+
+
+def test_what_is_no_formula_stands_in_a_table_as_it_is() -> None:
+    assert ["plain", "1=2", ""] == [cell(text) for text in ("plain", "1=2", "")]
+    assert ["'=1", "'+1", "'-1", "'@1"] == [cell(text) for text in ("=1", "+1", "-1", "@1")]
+
+
+def test_what_unicode_will_never_make_a_character_is_left_out_and_its_neighbours_stay() -> None:
+    nothing = "".join(map(chr, (0xFDD0, 0xFDEF, 0xFFFE, 0xFFFF, 0x1FFFE, 0x10FFFF)))
+
+    assert "\ufdcf\ufdf0\ufffd" == visible(f"\ufdcf{nothing}\ufdf0\ufffd")
 
 
 def test_logs_and_comments_get_none() -> None:
