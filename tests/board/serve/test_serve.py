@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -654,6 +655,35 @@ def test_a_server_that_is_stopped_hangs_up_on_who_waits_for_a_verdict(number):
         assert b"" == looking.recv(1000)
         said = server.communicate()[1]
     assert (128 + number, 1) == (server.returncode, len(said.splitlines())), said
+
+
+SERVER = """
+from kernel_evaluator.problems.jobs import Job, Settings
+from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.records.keys import KernelKey
+from leaderboard.serve.process import JudgingProcess
+
+place, problem = {{"gpus": None, "engine": "local"}}, ProblemSet().load(1, 19)
+process = JudgingProcess({command!r}, place, Settings(device="cpu"), 60.0)
+sources = ("# speedup 2.0", "# sleep 600")
+jobs = [Job(key=KernelKey(1, 19, n), source=source, problem=problem) for n, source in enumerate(sources)]
+process.ask(jobs, lambda line: print(process._process.pid, flush=True) or True, lambda: False)
+"""
+
+
+def test_a_server_that_is_killed_takes_along_what_judges_for_it():
+    command = [sys.executable, "-c", SERVER.format(command=WORKER)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        judging = Path("/proc", server.stdout.readline().strip(), "stat")
+        assert judging.exists(), "it has judged one kernel, and is on the next"
+        server.kill()
+    until(lambda: has_ended(judging))
+
+
+def has_ended(stat):
+    with contextlib.suppress(OSError):
+        return ") Z " in stat.read_text()
+    return True
 
 
 def answers(url):
