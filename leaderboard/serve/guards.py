@@ -146,7 +146,7 @@ def add_size_limit(app: FastAPI, max_source_bytes: int) -> None:
 
     @app.middleware("http")
     async def limit(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
-        most = batch if request.url.path == BATCHES else single
+        most = batch if request.scope["path"] == BATCHES else single
         length = request.headers.get("content-length", "")
         if request.method == "POST" and not length.isdecimal():
             return JSONResponse({"detail": "Content-Length is required"}, status_code=411)
