@@ -26,7 +26,7 @@ KEY = "level_1_problem_19_sample_0"
 SHOWN = ("level_1_problem_23_sample_0", "level_1_problem_25_sample_0")
 """Kernels of the demo: a wrong one and a right one."""
 
-EVALUATE = "needs torch, ninja; run: pip install 'kernelbench-leaderboard[evaluate]'"
+EVALUATE = "needs torch, ninja, setuptools; run: pip install 'kernelbench-leaderboard[evaluate]'"
 
 
 def build(source: Path, out: Path, *targets: str) -> None:

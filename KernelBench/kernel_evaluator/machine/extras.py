@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "evaluate": ("torch", "ninja"),
+    "evaluate": ("torch", "ninja", "setuptools"),
     "export": ("pyarrow",),
     "generate": ("httpx",),
     "github": ("github",),
