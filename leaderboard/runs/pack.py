@@ -109,8 +109,9 @@ def generation_metadata(paths: Iterable[Path]) -> dict[str, Any]:
     """
     recorded = [path for path in paths if _has_config(path)]
     totals = [Journal(path).totals() for path in recorded]
-    priced = bool(totals) and all(total.replies and total.priced == total.replies for total in totals)
-    counted = bool(totals) and all(total.replies and total.counted == total.replies for total in totals)
+    answered = bool(totals) and all(total.replies for total in totals)
+    priced = answered and all(total.priced == total.replies for total in totals)
+    counted = answered and all(total.counted == total.replies for total in totals)
     said = {name: list(values.values()) for name, values in _said(recorded).items()}
     merged = {name: values[0] for name, values in said.items() if values and _are_alike(values)}
     generation = {

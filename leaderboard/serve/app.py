@@ -25,24 +25,20 @@ from leaderboard.serve.desk import Desk, Rules
 from leaderboard.serve.judgements import Judgement, Judgements
 from leaderboard.serve.keys import Key, Keyring, keyring_of
 from leaderboard.serve.memory import MAX_BYTES, VerdictMemory
-from leaderboard.serve.refusals import BODY, documented
+from leaderboard.serve.refusals import BODY, Responses, documented
 from leaderboard.serve.requests import Health, JudgementView, NewBatch, NewJudgement
 from leaderboard.serve.workers import COMMAND, WorkerDevice, Workers
 
 POLL_S = 0.02
 _TAKING_IN = documented([409, 411, 413, 415, 429])
-_KNOWN: dict[int | str, dict[str, Any]] = {
-    200: {"model": JudgementView, "description": "The verdict is known already."}
-}
-_LINES: dict[int | str, dict[str, Any]] = {
+_KNOWN: Responses = {200: {"model": JudgementView, "description": "The verdict is known already."}}
+_LINES: Responses = {
     200: {
         "description": "A line of JSON, a JudgementView, for each judgement.",
         "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
     }
 }
-_DEGRADED: dict[int | str, dict[str, Any]] = {
-    503: {"model": Health, "description": "A device has no worker."}
-}
+_DEGRADED: Responses = {503: {"model": Health, "description": "A device has no worker."}}
 _WHERE_KEYS_TRAVEL = [
     Security(HTTPBearer(scheme_name="Bearer", auto_error=False)),
     Security(APIKeyHeader(name="X-API-Key", scheme_name="X-API-Key", auto_error=False)),

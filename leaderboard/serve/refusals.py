@@ -13,6 +13,9 @@ Place = tuple[str | int, ...]
 
 BODY: Place = ("body",)
 
+Responses = dict[int | str, dict[str, Any]]
+"""Answers by their status, as FastAPI takes them for the OpenAPI document."""
+
 _MEANINGS = {
     401: "There is no such API key.",
     403: "This key may not ask for that, or the request is from another machine or site.",
@@ -52,9 +55,9 @@ def mistake(place: Place, said: str) -> HTTPException:
     return HTTPException(422, [told.model_dump()])
 
 
-def documented(codes: Sequence[int]) -> dict[int | str, dict[str, Any]]:
-    """Describe these refusals as FastAPI's `responses`."""
-    found: dict[int | str, dict[str, Any]] = {
+def documented(codes: Sequence[int]) -> Responses:
+    """Describe these refusals."""
+    found: Responses = {
         code: {"model": RequestMistakes if code == 422 else Refusal, "description": _MEANINGS[code]}
         for code in codes
     }

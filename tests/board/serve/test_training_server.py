@@ -1,5 +1,6 @@
 """What a training loop needs of the server: verdicts that are remembered, batches, own problems, limits by key."""
 
+import contextlib
 import hashlib
 import time
 
@@ -292,14 +293,21 @@ def test_a_batch_that_can_never_fit_is_refused_for_good_and_one_that_does_not_no
             assert 200 == answer.status_code
 
 
-def test_what_is_sent_again_by_the_same_id_costs_its_key_nothing(tmp_path):
-    key = hashlib.sha256(b"key").hexdigest()
-    (tmp_path / "keys.toml").write_text(f'[a]\nsha256 = "{key}"\nper_minute = 2\n')
-    body = {"level": 1, "problem_id": 1, "source": f"# sleep 600\n{KERNEL}"}
+@contextlib.contextmanager
+def asking_with_two_a_minute(folder):
+    """Ask a server with a key that may send two judgements a minute."""
+    digest = hashlib.sha256(b"key").hexdigest()
+    (folder / "keys.toml").write_text(f'[a]\nsha256 = "{digest}"\nper_minute = 2\n')
     with (
-        serving(keys=tmp_path / "keys.toml") as url,
+        serving(keys=folder / "keys.toml") as url,
         httpx.Client(base_url=url, headers={"X-API-Key": "key"}) as client,
     ):
+        yield client
+
+
+def test_what_is_sent_again_by_the_same_id_costs_its_key_nothing(tmp_path):
+    body = {"level": 1, "problem_id": 1, "source": f"# sleep 600\n{KERNEL}"}
+    with asking_with_two_a_minute(tmp_path) as client:
         codes = [
             client.post("/v1/judgements", json={**body, "id": name}).status_code
             for name in ("a", "a", "a", "a", "b", "b", "c", "a")
@@ -308,13 +316,8 @@ def test_what_is_sent_again_by_the_same_id_costs_its_key_nothing(tmp_path):
 
 
 def test_a_batch_with_a_taken_id_is_refused_and_costs_its_key_nothing(tmp_path):
-    key = hashlib.sha256(b"key").hexdigest()
-    (tmp_path / "keys.toml").write_text(f'[a]\nsha256 = "{key}"\nper_minute = 2\n')
     body = {"level": 1, "problem_id": 1, "source": f"# sleep 600\n{KERNEL}"}
-    with (
-        serving(keys=tmp_path / "keys.toml") as url,
-        httpx.Client(base_url=url, headers={"X-API-Key": "key"}) as client,
-    ):
+    with asking_with_two_a_minute(tmp_path) as client:
         client.post("/v1/judgements", json={**body, "id": "a"})
         taken = [{**body, "id": "a", "source": KERNEL}, {**body, "id": "b"}]
         assert 409 == client.post("/v1/batches", json={"judgements": taken}).status_code
