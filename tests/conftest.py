@@ -28,7 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Clones need no examples of hooks: what takes long in them is to make files.
 os.environ["GIT_TEMPLATE_DIR"] = ""
 
-gc.set_threshold(50_000)  # a process with torch in it is large, and Python looks through it every 700 objects
+gc.disable()  # while tests are found: what is kept for each is looked through again and again
 
 # How long an example takes says more of the machine than of what is tested.
 settings.register_profile(
@@ -73,6 +73,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again; not among what is there by now, and not every 700 objects, since torch makes many."""
+    gc.freeze()
+    gc.set_threshold(50_000)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ code in a process of its own, without the second that importing takes.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -84,6 +85,7 @@ def serve(path: str) -> None:
     evaluator_sha256()  # once for all, as in a checkout that nobody edits
     scores.geomean_intervals({"": np.zeros(len(read_ranked()))})  # draws what every publication resamples by
     command = get_command(app)
+    gc.disable()  # a command lives for a second: looking through its memory, and copying it so, takes longer
     server = socket.socket(socket.AF_UNIX)
     server.bind(f"{path}.new")
     server.listen(64)
