@@ -696,6 +696,30 @@ def test_the_first_page_says_which_worked_kernels_were_right():
     assert [row["status"] for row in judged.values()] == ["correct"] * 12
 
 
+def test_the_oracles_clock_reads_less_than_the_kernels_for_some():
+    ours = ("founders-triton", "founders-cuda", "founders-cutile", "first-light")
+    for gpu, count, less, most in (("H200", 287, 20, 0.14), ("H100", 283, 17, 0.13)):
+        shares = {
+            (entry, key): 1 - found.oracle_ms / found.claimed_ms
+            for entry in ours
+            for key, row in recorded_rows(f"results/{gpu}/{entry}.json").items()
+            if row.is_correct
+            for found in [Measurement.from_json(row.rounds)]
+        }
+        assert (len(shares), sum(share > 0.05 for share in shares.values())) == (count, less)
+        assert round(max(shares.values()), 2) == most
+        assert all(shares["founders-cuda", f"level_1_problem_{at}_sample_0"] < 0.01 for at in (19, 28))
+    before = recorded_rows("history/H200/founders-cuda/6.json")
+    far = [before[f"level_1_problem_{at}_sample_0"] for at in (19, 28)]
+    assert [round(1 - row.second_clock_ms / row.runtime_ms.median, 2) for row in far] == [0.36, 0.28]
+
+
+def test_a_cheat_that_computes_while_the_oracle_writes_is_a_quarter_as_fast_as_its_twin():
+    cases = json.loads((RESULTS / "redteam-H200.json").read_text("utf-8"))["cases"]
+    (x29,) = (case for case in cases if case["id"] == "x29" and not case.get("off"))
+    assert (x29["row"]["status"], round(x29["gain"], 2)) == ("quarantined", 0.25)
+
+
 def test_two_cheats_of_one_page_gain_nowhere():
     for gpu, half, earlier in (("H200", 105, 0), ("CPU", 46, 1)):
         said = json.loads((RESULTS / f"generic-{gpu}.json").read_text("utf-8"))["cheats"]
