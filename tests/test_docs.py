@@ -141,6 +141,11 @@ def test_a_summary_is_that_of_the_rows(path: Path) -> None:
     )
 
 
+def test_the_page_on_tools_names_every_file_of_times_that_were_measured_here() -> None:
+    page = (ROOT / "docs/tools.md").read_text("utf-8")
+    assert [] == [path.name for path in (ROOT / "baselines").glob("*.json") if f"/{path.name}`" not in page]
+
+
 def test_the_constants_of_the_method_are_those_of_the_code() -> None:
     path = ROOT / "docs/method.md"
     body, heading, table = path.read_text("utf-8").partition("## Constants")
