@@ -73,6 +73,19 @@ def test_the_readme_says_how_far_it_is(archive: Path, tmp_path: Path) -> None:
     assert said in (ROOT / "README.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
+def test_what_was_put_aside_of_it_is_told(archive: Path, tmp_path: Path) -> None:
+    (page,) = (ROOT / "docs/decisions").glob("0099-*.md")
+    told = " ".join(page.read_text("utf-8").split())
+    rows = [row for result in begun(archive, tmp_path).values() for row in result.rows]
+    for row in (row for row in rows if row.status == Status.QUARANTINED):
+        assert row.failure and row.failure.name == "WorkSharedBetweenCalls", row.key
+        alone_ms, among_ms = map(float, re.findall(r"([\d.]+) ms", row.failure.message))
+        said = f"{row.key.level}/{row.key.problem_id}, {alone_ms:.2f} and {among_ms:.2f}"
+        assert said in told, row.key
+        assert row.speedup and round(row.speedup, 1) <= 1.0
+
+
 def test_the_founders_kernels_are_right_and_many_are_faster_beyond_doubt() -> None:
     rows = [row for entry in FOUNDERS for row in rows_of(entry)]
     correct = [row for row in rows if row.is_correct]
