@@ -1,5 +1,7 @@
 """The Inspect task runs to a score with a mock model, on the CPU at reduced sizes."""
 
+import inspect
+
 import pytest
 
 pytest.importorskip("inspect_ai", reason="inspect_ai is not installed: pip install '.[inspect]'")
@@ -30,6 +32,12 @@ class ModelNew(torch.nn.Module):
         return torch.clamp(x, min=0)
 ```
 """
+
+
+def test_the_page_on_tools_names_every_option(repository):
+    page = (repository / "docs/tools.md").read_text("utf-8").partition("## The Inspect task")[2]
+    options = set(inspect.signature(kernelbench).parameters) - {"unknown"}
+    assert set() == {name for name in options if f"`{name}`" not in page}
 
 
 def scores(log):

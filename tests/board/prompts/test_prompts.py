@@ -132,6 +132,18 @@ def test_an_example_parses_has_a_reference_and_passes_the_static_checker(item):
     assert (True, []) == (valid, errors)
 
 
+def test_the_page_on_tools_says_which_examples_have_run(repository):
+    ran = {item["backend"] for item in MANIFEST if "unverified" not in item}
+    record = json.loads((repository / "benchmarks/results/prompt_examples.json").read_text("utf-8"))
+    correct = {item["backend"] for item in record["examples"] if item["status"] == "correct"}
+    said = " ".join((repository / "docs/tools.md").read_text("utf-8").split())
+    assert ran == correct == {"cuda", "triton"}
+    assert not ran & {item["backend"] for item in MANIFEST if "unverified" in item}
+    assert (
+        "those in CUDA and Triton were correct. The examples of all other backends have **not yet run" in said
+    )
+
+
 @pytest.mark.gpu
 def test_the_examples_that_this_machine_can_run_are_correct(tmp_path, repository):
     out = tmp_path / "examples.json"
