@@ -6,9 +6,10 @@ import statistics
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 from kernel_evaluator.records.rows import Row
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
-from kernel_evaluator.timing.measurement import Measurement
+from kernel_evaluator.timing.measurement import UNLIKE_SHARE, Measurement
 
 from leaderboard.files.store import read_result
 from leaderboard.stages.boards import read_certificates
@@ -726,6 +727,36 @@ def test_a_cheat_that_computes_while_the_oracle_writes_is_a_quarter_as_fast_as_i
     cases = json.loads((RESULTS / "redteam-H200.json").read_text("utf-8"))["cases"]
     (x29,) = (case for case in cases if case["id"] == "x29" and not case.get("off"))
     assert (x29["row"]["status"], round(x29["gain"], 2)) == ("quarantined", 0.25)
+
+
+def test_the_method_says_what_an_earlier_evaluator_cost_by_stage():
+    record = json.loads((RESULTS / "stages-H200.json").read_text("utf-8"))
+    section = (ROOT / "docs" / "method.md").read_text("utf-8").partition("## 7. ")[2]
+    page = section.partition("## Constants")[0]
+    said = [[cell.strip() for cell in line.split("|")[2:5]] for line in page.splitlines() if "| 0." in line]
+    lines = (("bench",), ("load", "admit", "construct"), ("trials",), ("affine", "panel"), ("timing",))
+    runs, levels = record["runs"].values(), ("level 1", "level 2", "level 3")
+    spent = [
+        [statistics.mean(sum(run[level][stage] for stage in stages) for run in runs) for level in levels]
+        for stages in lines
+    ]
+    assert len(said) == len(spent)
+    for figures_said, true in zip(said, spent, strict=True):
+        assert [float(each) for each in figures_said] == pytest.approx(true, abs=0.006)
+    assert f"`{record['evaluator_sha256'][:8]}`" in page
+
+
+def test_intervals_of_copies_by_that_evaluator_held_one_and_met_again():
+    found = json.loads((RESULTS / "evaluator-H200.json").read_text("utf-8"))
+    (by,) = {sha for run in found["runs"] for sha in run["evaluator_sha256"]}
+    assert by == json.loads((RESULTS / "stages-H200.json").read_text("utf-8"))["evaluator_sha256"]
+    ends = [row["speedup_ci95"] for row in found["rows"]]
+    held = sum(low <= 1 <= high for low, high in ends)
+    of_rounds = sum(low / (1 - UNLIKE_SHARE) <= 1 <= high / (1 + UNLIKE_SHARE) for low, high in ends)
+    met = round(found["rerun_intervals_meet_share"] * len(ends))
+    assert (len(ends), of_rounds, held, met) == (250, 222, 242, 248)
+    mean_s = statistics.mean(row["judging_seconds"] for row in found["rows"])
+    assert (round(mean_s, 2), found["gpu_seconds_per_kernel"]) == (1.1, 1.44)
 
 
 def test_two_cheats_of_one_page_gain_nowhere():
