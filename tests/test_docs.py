@@ -146,6 +146,35 @@ def test_the_page_on_tools_names_every_file_of_times_that_were_measured_here() -
     assert [] == [path.name for path in (ROOT / "baselines").glob("*.json") if f"/{path.name}`" not in page]
 
 
+def test_the_page_on_tools_says_what_the_server_took() -> None:
+    said = " ".join((ROOT / "docs/tools.md").read_text("utf-8").split())
+    calm, loaded = (
+        json.loads((ROOT / f"benchmarks/results/{name}.json").read_text("utf-8"))
+        for name in ("server-alone", "server")
+    )
+    new_s, repeated_s = (calm["alone"][name] for name in ("new_s", "repeated_s"))
+    assert f"a new kernel took {new_s['p50']:.2f} s" in said
+    assert (
+        f"a repeated one {repeated_s['p50'] * 1e3:.1f} ms (p50, and {repeated_s['p95'] * 1e3:.1f} ms" in said
+    )
+    assert (loaded["sent"], loaded["lost"], loaded["wrong"], loaded["clients"]) == (
+        loaded["answered"],
+        0,
+        0,
+        8,
+    )
+    assert f"{loaded['answered']} verdicts came and none was lost or wrong" in said
+    assert f"a repeated kernel took {loaded['latency_s']['repeated']['p50'] * 1e3:.0f} ms (p50)" in said
+
+
+def test_maintainers_are_told_how_large_sites_are() -> None:
+    records = [ROOT / f"benchmarks/results/{name}.json" for name in ("site", "site-10000")]
+    figures = [json.loads(path.read_text("utf-8"))["figures"] for path in records]
+    thousand, ten_thousand = (f"{each['size_bytes'] / 1e6:,.0f} MB" for each in figures)
+    said = " ".join((ROOT / "docs/maintainers.md").read_text("utf-8").split())
+    assert f"a thousand entries is {thousand}, one of ten thousand {ten_thousand}" in said
+
+
 def test_the_constants_of_the_method_are_those_of_the_code() -> None:
     path = ROOT / "docs/method.md"
     body, heading, table = path.read_text("utf-8").partition("## Constants")
