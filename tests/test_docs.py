@@ -83,6 +83,24 @@ def test_the_standings_in_the_readme_are_those_of_the_data(monkeypatch: pytest.M
     assert true == shown, "to renew it: make bless"
 
 
+def test_each_word_of_the_way_is_a_module_or_a_folder() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    way = re.search(r"submissions/<entry>\.json → (.+) → the site", readme)
+    assert way
+    *stages, last = way[1].split(" → ")
+    modules = [ROOT / "leaderboard/stages" / f"{word}.py" for word in stages]
+    assert [] == [
+        path for path in (*modules, ROOT / "leaderboard" / last / "__init__.py") if not path.is_file()
+    ]
+    assert set(stages[:5]) <= set(VERBS.commands)  # type: ignore[attr-defined]
+
+
+def test_the_readme_names_every_verb_that_help_lists() -> None:
+    listed = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert [] == [verb for verb in listed if f"`{verb}`" not in readme and f"make {verb}" not in readme]
+
+
 def test_what_ran_where_is_what_the_files_say() -> None:
     path = ROOT / "README.md"
     shown = path.read_text("utf-8").partition(summary.BEGIN)[2].partition(summary.END)[0]
