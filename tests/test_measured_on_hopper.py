@@ -729,6 +729,26 @@ def test_a_cheat_that_computes_while_the_oracle_writes_is_a_quarter_as_fast_as_i
     assert (x29["row"]["status"], round(x29["gain"], 2)) == ("quarantined", 0.25)
 
 
+def test_what_is_accepted_of_cheats_lies_little_above_its_twin():
+    page = " ".join((ROOT / "docs" / "trust.md").read_text("utf-8").split())
+    above = {}
+    for gpu in ("CPU", "H100", "H200"):
+        cases = json.loads((RESULTS / f"redteam-{gpu}.json").read_text("utf-8"))["cases"]
+        all_on = {case["id"]: case for case in cases if case["kind"] == "exploit" and not case.get("off")}
+        accepted = [case for case in all_on.values() if case["row"]["status"] == "correct"]
+        above[gpu] = {case["id"]: case["gain"] for case in accepted if (case.get("gain") or 0) > 1.1}
+        if gpu != "CPU":
+            waits = [all_on[name]["row"] for name in ("e38", "e118")]
+            assert [row["failure"]["name"] for row in waits] == ["FasterThanPlausible"] * 2
+            assert min(row["speedup"] for row in waits) > 100
+    ((name, gain),) = above.pop("CPU").items()
+    assert (
+        f"on the CPU, where other work ran beside: {name}, by a factor of {gain:.2f}. On GPUs none does."
+        in page
+    )
+    assert above == {"H100": {}, "H200": {}}
+
+
 def test_the_method_says_what_an_earlier_evaluator_cost_by_stage():
     record = json.loads((RESULTS / "stages-H200.json").read_text("utf-8"))
     section = (ROOT / "docs" / "method.md").read_text("utf-8").partition("## 7. ")[2]
