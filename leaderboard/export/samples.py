@@ -24,11 +24,16 @@ Wanted = tuple[int, int, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A reply, the run that it is of, and the row of its kernel where it was judged."""
+    """A reply, the folder of its run, and the row of its kernel where it was judged."""
 
-    run: str
+    folder: Path
     reply: KeptReply
     row: Row | None = None
+
+    @property
+    def run(self) -> str:
+        """The run's name, which runs of several folders may have."""
+        return self.folder.name
 
     @property
     def reward(self) -> Reward | None:
@@ -43,19 +48,22 @@ class Sample:
 
 
 def read_samples(runs: Sequence[Path], results: Sequence[Path]) -> list[Sample]:
-    """Read runs and results; raise StoreError where a run kept no replies, or a file is none."""
+    """Read runs and results; raise StoreError where a run kept no replies, or a file is none.
+
+    A run that two of the paths lead to is one.
+    """
     rows = dict(_of_results(results))
     samples: list[Sample] = []
-    for run in runs:
+    for run in dict.fromkeys(path.resolve() for path in runs):
         try:
             replies = list(read_replies(run))
+            known = {**rows, **dict(_of_turns(run, {reply.key for reply in replies}))}
         except ValueError as error:
             raise StoreError(str(error)) from error
         if not replies:
             raise StoreError(f"{run / NAME}: no replies; kbl generate keeps them from this version on")
-        known = {**rows, **dict(_of_turns(run, {reply.key for reply in replies}))}
         samples += [
-            Sample(run=run.name, reply=reply, row=known.get(_wanted(reply.key, reply.kernel_sha256)))
+            Sample(folder=run, reply=reply, row=known.get(_wanted(reply.key, reply.kernel_sha256)))
             for reply in replies
         ]
     return samples

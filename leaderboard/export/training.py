@@ -10,6 +10,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kernel_evaluator.records.keys import KernelKey
@@ -81,10 +82,10 @@ def trajectories(samples: Sequence[Sample], thinking: Thinking) -> Data:
     Replies that were asked for again within a turn are turns of their own, without a reward.
     """
     data = Data()
-    by_key: dict[tuple[str, KernelKey], list[Sample]] = defaultdict(list)
+    by_key: dict[tuple[Path, KernelKey], list[Sample]] = defaultdict(list)
     for sample in samples:
-        by_key[sample.run, sample.reply.key].append(sample)
-    for (run, key), turns in by_key.items():
+        by_key[sample.folder, sample.reply.key].append(sample)
+    for (folder, key), turns in by_key.items():
         turns.sort(key=lambda sample: (sample.reply.turn, sample.reply.attempt))
         values = [sample.value for sample in turns if sample.reward is not None]
         if not values:
@@ -92,7 +93,7 @@ def trajectories(samples: Sequence[Sample], thinking: Thinking) -> Data:
             continue
         data.lines.append(
             {
-                "run": run,
+                "run": folder.name,
                 "key": str(key),
                 "model": turns[0].reply.model,
                 "prompt": _plain(turns[0].reply.messages),

@@ -163,6 +163,19 @@ def test_the_turns_of_a_sample_carry_their_feedback_and_rewards(tmp_path):
     assert "differs at [0, 0]" in line["turns"][1]["feedback"]
 
 
+def test_runs_of_one_name_stay_apart_and_a_run_named_twice_is_one(run, tmp_path, monkeypatch):
+    folder, result = run
+    (other := tmp_path / "one").mkdir()
+    (other / "replies.jsonl").write_bytes((folder / "replies.jsonl").read_bytes())
+    (tmp_path / "link").symlink_to(other)
+    monkeypatch.chdir(other)
+    here = type(other)(".")
+    lines = trajectories(read_samples([folder, here, tmp_path / "link"], [result]), Thinking()).lines
+    assert [1] * 16 == [len(line["turns"]) for line in lines]
+    assert {"one"} == {line["run"] for line in lines}
+    assert 8 == len(read_samples([folder, folder / ".." / "one"], [result]))
+
+
 def test_what_was_thought_before_an_earlier_answer_is_in_no_prompt(tmp_path):
     model = CannedModel(lambda messages, number: f"{KERNEL}# {number}\n", script=("thoughts",))
     with serving(model) as url:
@@ -171,7 +184,7 @@ def test_what_was_thought_before_an_earlier_answer_is_in_no_prompt(tmp_path):
             lambda key: None
         )
     samples = [
-        Sample(run="run", reply=reply, row=rows_of([_job(reply.key, reply.code)])[0])
+        Sample(folder=tmp_path / "run", reply=reply, row=rows_of([_job(reply.key, reply.code)])[0])
         for reply in read_replies(tmp_path / "run")
     ]
     messages = conversations(samples, Thinking()).lines[-1]["messages"]
