@@ -105,9 +105,10 @@ def pack(kernels: Mapping[KernelKey, str], metadata: Mapping[str, Any], name: st
 def generation_metadata(paths: Iterable[Path]) -> dict[str, Any]:
     """Gather what the runs' own records say: backend, precision, model, temperature, samples, cost, tokens.
 
+    A run counts once, however the paths lead to it, and one that lies below a path as one that is named.
     Cost and tokens are left out unless those of every answer are known, and so is what runs say differently.
     """
-    recorded = [path for path in paths if _has_config(path)]
+    recorded = _recorded_runs(paths)
     totals = [Journal(path).totals() for path in recorded]
     answered = bool(totals) and all(total.replies for total in totals)
     priced = answered and all(total.priced == total.replies for total in totals)
@@ -136,7 +137,7 @@ def unlike(paths: Iterable[Path], given: Collection[str] = ()) -> list[str]:
     Raises PackError where it is the precision: that decides the board.
     """
     found = []
-    for name, values in _said(path for path in paths if _has_config(path)).items():
+    for name, values in _said(_recorded_runs(paths)).items():
         field = _RECORDED[name]
         if field in given or _are_alike(list(values.values())):
             continue
@@ -187,8 +188,11 @@ def _are_alike(values: Sequence[Any]) -> bool:
     return all(value == values[0] for value in values)
 
 
-def _has_config(path: Path) -> bool:
-    return (path / "generation_config.yaml").is_file()
+def _recorded_runs(paths: Iterable[Path]) -> list[Path]:
+    """The folders that kernels are taken from, and those named, as far as a run left its record there."""
+    folders = [folder for root in paths for folder in (root, *(path.parent for path in _python_files(root)))]
+    once = {folder.resolve(): folder for folder in reversed(folders)}
+    return [folder for folder in reversed(once.values()) if (folder / "generation_config.yaml").is_file()]
 
 
 def _python_files(root: Path) -> list[Path]:

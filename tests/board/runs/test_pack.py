@@ -185,6 +185,23 @@ def test_what_runs_recorded_differently_is_said_of_none_of_them(tmp_path):
     )
 
 
+def test_a_run_is_heard_once_whichever_path_leads_to_it(tmp_path):
+    run = run_folder(tmp_path / "runs" / "a", KernelKey(1, 1))
+    write_config(run.config_path, {"model_name": "m-1", "precision": "bf16"})
+    reply = Completion(text="", cost_usd=0.25, prompt_tokens=7, completion_tokens=1)
+    Journal(run.path).add_reply(KernelKey(1, 1), reply, turn=1)
+    (tmp_path / "link").symlink_to(run.path)
+    known = {"precision": "bf16", "generation": {"model": "m-1", "cost_usd": 0.25, "tokens": 8}}
+    for paths in (
+        [run.path, run.path],
+        [run.path, tmp_path / "link"],
+        [tmp_path / "runs"],
+        [tmp_path / "runs", run.path],
+        [run.kernel_path(KernelKey(1, 1))],
+    ):
+        assert known == generation_metadata(paths), paths
+
+
 def test_what_is_given_counts_more_than_what_the_run_recorded(tmp_path):
     run = run_folder(tmp_path / "a", KernelKey(1, 1))
     write_config(run.config_path, {"backend": "triton", "precision": "fp32"})
