@@ -179,8 +179,7 @@ def _from_run(run: RunFolder) -> Measured:
         samples = [_from_item(level, problem, item) for problem, items in results.items() for item in items]
         conditions = conditions_of(results)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        why = f"{type(error).__name__}: {error}"  # the repr of a decoding error holds the whole file
-        raise StoreError(f"{run.eval_results_path}: not a results file: {why}") from error
+        raise StoreError(f"{run.eval_results_path}: not a results file: {error}") from error
     return Measured(
         name=run.name,
         samples={sample.key: sample for sample in samples},
@@ -194,18 +193,33 @@ def read_results(path: Path) -> EvalResults:
     """Read an `eval_results.json`; its errors are as they come.
 
     Raises ValueError where a yes or no is another thing: the text "False" would count as a yes. So it does
-    where a sample is there twice: nothing says which of its verdicts counts.
+    where a sample is there twice: nothing says which of its verdicts counts. A null says nothing, as other
+    tools write what is unknown.
     """
-    results = read_eval_results(path)
+    try:
+        read = read_eval_results(path)
+    except AttributeError as error:
+        raise ValueError("it must be an object of problems, each with the results of its samples") from error
+    results = {problem: [_checked(problem, item) for item in items] for problem, items in read.items()}
     for problem, items in results.items():
         for sample, times in Counter(item.get("sample_id", 0) for item in items).items():
             if times > 1:
                 raise ValueError(f"problem {problem} has sample {sample} {times} times; keep one of them")
-    for item in chain.from_iterable(results.values()):
-        for name in ("compiled", "correctness"):
-            if (value := item.get(name, False)) not in (True, False):
-                raise ValueError(f"{name} must be true or false, got {value!r}")
     return results
+
+
+def _checked(problem: int, item: Any) -> dict[str, Any]:
+    if not isinstance(item, Mapping):
+        raise ValueError(f"problem {problem}: a sample's result must be an object, got {item!r:.80}")
+    said = {name: value for name, value in item.items() if value is not None}
+    for name in ("compiled", "correctness"):
+        if (value := said.get(name)) not in (True, False):
+            raise ValueError(f"problem {problem}: {name} must be true or false, got {value!r:.80}")
+    for name in ("runtime", "ref_runtime"):
+        value = said.get(name, -1.0)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"problem {problem}: {name} must be a number, got {value!r:.80}")
+    return said
 
 
 def conditions_of(results: EvalResults) -> Conditions:

@@ -352,6 +352,17 @@ def test_a_broken_figure_of_a_run_is_named_with_its_file(tmp_path, field):
         assert (1, True) == (done.returncode, done.stderr.startswith(f"error: {results}: not a results file"))
 
 
+def test_a_null_says_as_little_as_what_is_left_out(tmp_path):
+    results = run_folder(tmp_path / "run") / "eval_results.json"
+    items = json.loads(results.read_text())
+    items["2"] = [{"sample_id": 0, "compiled": True, "correctness": False}]
+    results.write_text(json.dumps(items))
+    left_out = read_measured(results.parent)
+    items["2"][0] |= {"runtime": None, "ref_runtime": None, "metadata": None, "speedup": None}
+    results.write_text(json.dumps(items))
+    assert left_out == read_measured(results.parent)
+
+
 def test_a_sample_with_two_verdicts_has_none(tmp_path):
     results = run_folder(tmp_path / "run") / "eval_results.json"
     items = json.loads(results.read_text())

@@ -197,10 +197,16 @@ def test_a_run_gives_no_figures_of_a_level_that_it_does_not_hold(tmp_path, level
         ({"nineteen": []}, "invalid literal for int() with base 10: 'nineteen'"),
         (
             {"19": [{**JUDGED["19"][0], "correctness": "False"}]},
-            "correctness must be true or false, got 'False'",
+            "problem 19: correctness must be true or false, got 'False'",
         ),
-        ({"19": [5]}, "'int' object has no attribute 'get'"),
-        ({"19": [{**JUDGED["19"][0], "runtime": "fast"}]}, "could not convert string to float: 'fast'"),
+        ({"19": [5]}, "problem 19: a sample's result must be an object, got 5"),
+        ({"19": None}, "problem 19: a sample's result must be an object, got None"),
+        ([JUDGED["19"]], "it must be an object of problems, each with the results of its samples"),
+        ({"19": [{"correctness": True}]}, "problem 19: compiled must be true or false, got None"),
+        (
+            {"19": [{**JUDGED["19"][0], "runtime": "fast"}]},
+            "problem 19: runtime must be a number, got 'fast'",
+        ),
     ],
 )
 def test_a_results_file_that_cannot_be_read_is_named(tmp_path, results, why):
