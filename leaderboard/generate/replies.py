@@ -13,6 +13,7 @@ from typing import Any
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.submission import kernel_sha256
+from leaderboard.files.typed import typed
 from leaderboard.generate.completions import Completion
 from leaderboard.generate.journal import append_line, read_lines
 from leaderboard.generate.models import Message
@@ -88,6 +89,6 @@ def read_replies(folder: Path) -> Iterator[KeptReply]:
     for line in read_lines(folder / NAME):
         try:
             values = {**line, "key": KernelKey.parse(line["key"]), "messages": tuple(line["messages"])}
-            yield KeptReply(**values)
+            yield typed(KeptReply, values)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{folder / NAME}: not a reply that kbl generate kept: {error!r}") from error
+            raise ValueError(f"{folder / NAME}: not a reply that kbl generate kept: {error}") from error

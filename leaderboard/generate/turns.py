@@ -43,13 +43,18 @@ class TurnFile:
         return self.folder / f"{self.key}_turns.json"
 
     def read(self) -> list[Turn]:
-        """Read the attempts so far."""
+        """Read the attempts so far; raise ValueError where the file is not one of ours."""
         if not self.path.exists():
             return []
-        turns = json.loads(self.path.read_text("utf-8"))["turns"]
-        return [
-            Turn(code=turn["code"], row=Row.from_json(turn["row"]) if turn["row"] else None) for turn in turns
-        ]
+        try:
+            turns = json.loads(self.path.read_text("utf-8"))["turns"]
+            rows = [Row.from_json(turn["row"]) if turn["row"] else None for turn in turns]
+            return [Turn(code=turn["code"], row=row) for turn, row in zip(turns, rows, strict=True)]
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(
+                f"{self.path}: not the turns that kbl generate kept: {error!r:.200}; remove it, and the "
+                "sample begins anew"
+            ) from error
 
     def write(self, turns: Sequence[Turn]) -> None:
         """Replace the file in one step."""

@@ -176,6 +176,36 @@ def test_runs_of_one_name_stay_apart_and_a_run_named_twice_is_one(run, tmp_path,
     assert 8 == len(read_samples([folder, folder / ".." / "one"], [result]))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("level_1_problem_19_sample_0_turns.json", '{"turns": [{"code": "x"}]}', "KeyError('row')"),
+        ("level_1_problem_19_sample_0_turns.json", "[]", "TypeError("),
+        (
+            "replies.jsonl",
+            '{"key": "level_1_problem_19_sample_0", "messages": []}',
+            "missing ['attempt', 'model'",
+        ),
+        ("replies.jsonl", '{"key": 5, "messages": []}', "expected string"),
+    ],
+)
+def test_a_file_of_a_run_that_is_broken_is_named(run, tmp_path, name, content, why):
+    for kept in run[0].glob("*.jsonl"):
+        (tmp_path / kept.name).write_bytes(kept.read_bytes())
+    (tmp_path / name).write_text(content)
+    done = kbl("export", "trajectories", tmp_path, "--out", tmp_path / "out")
+    assert 2 == done.returncode
+    assert done.stderr.startswith(f"error: {tmp_path / name}: not "), done.stderr[-300:]
+    assert why in done.stderr
+
+
+def test_a_reply_whose_code_is_no_text_is_named(run, tmp_path):
+    lines = (run[0] / "replies.jsonl").read_text().splitlines()
+    (tmp_path / "replies.jsonl").write_text(json.dumps({**json.loads(lines[0]), "code": 5}))
+    with pytest.raises(ValueError, match="code must be text in quotes or null, got 5"):
+        list(read_replies(tmp_path))
+
+
 def test_what_was_thought_before_an_earlier_answer_is_in_no_prompt(tmp_path):
     model = CannedModel(lambda messages, number: f"{KERNEL}# {number}\n", script=("thoughts",))
     with serving(model) as url:
