@@ -21,6 +21,7 @@ from leaderboard.files.submission import unsent
 from leaderboard.stages.engines import Place
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 from leaderboard.stages.plan import Selection
+from leaderboard.stages.references import is_compile
 
 _COMPILED = '''
 
@@ -87,8 +88,13 @@ def reference_kernels(problems: Iterable[Problem], ending: str) -> dict[KernelKe
 def baseline_of(*, eager: Sequence[ResultFile], compiled: ResultFile | None) -> BaselineFile:
     """Derive the baselines: plain PyTorch from the first result that timed it, compiled from its own rows.
 
-    Raises ValueError unless all are by the rules of one board.
+    Raises ValueError unless all are by the rules of one board, and what is compiled is so by its name.
     """
+    if compiled is not None and not is_compile(compiled.entry):
+        raise ValueError(
+            f"the second result must be of torch-compile, got one of {compiled.entry}: "
+            "its times would stand as those of torch.compile"
+        )
     files = [*eager, *([compiled] if compiled and compiled not in eager else [])]
     kinds = {(file.board, file.profile) for file in files}
     if len(kinds) != 1 or files[0].profile != "ranked":

@@ -61,6 +61,17 @@ def test_a_baseline_comes_out_of_recorded_results_without_measuring(tmp_path):
     assert "pytorch-eager and torch-compile" in baseline.source
 
 
+@pytest.mark.parametrize("name", ["pytorch-eager", "torch-compile-max-autotune", "first-light"])
+def test_times_of_other_kernels_do_not_stand_as_those_of_torch_compile(tmp_path, name):
+    run_of(tmp_path).measure(lambda row: None)
+    compiled, other = (tmp_path / "H200" / f"{entry}.json" for entry in ("torch-compile", name))
+    other.write_text(json.dumps({**json.loads(compiled.read_text()), "entry": name}))
+    results = [str(compiled), str(other)]
+    ended = CliRunner().invoke(app, ["baseline", "from-result", *results, "--out", str(tmp_path)])
+    assert (1, False) == (ended.exit_code, (tmp_path / "H200.json").exists())
+    assert f"the second result must be of torch-compile, got one of {name}" in ended.stderr
+
+
 def test_a_precision_has_a_baseline_of_its_own(tmp_path):
     for precision in ("fp32", "bf16"):
         run_of(tmp_path, precision=precision).measure(lambda row: None)
