@@ -41,7 +41,9 @@ def _table(lines: Sequence[Mapping[str, Any]], names: Sequence[str], style: str)
     from tabulate import tabulate
 
     cells = [[line.get(name) for name in names] for line in lines]
-    return tabulate(cells, headers=names, tablefmt=style, floatfmt=".3f")
+    # Text stays as it is: an entry may be called 4.5 or 1e5, which tabulate would take for numbers.
+    texts = [at for at, name in enumerate(names) if any(isinstance(line.get(name), str) for line in lines)]
+    return tabulate(cells, headers=names, tablefmt=style, floatfmt=".3f", disable_numparse=texts)
 
 
 def _width(table: str) -> int:

@@ -45,3 +45,9 @@ def test_a_file_gets_one_table_however_narrow_the_terminal(monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "40")
     assert len(LINES) + 2 == len(as_columns(LINES, "simple").splitlines())
     assert as_columns([], "simple") == ""
+
+
+def test_a_name_that_looks_like_a_number_stays_a_name() -> None:
+    lines = [{"entry": name, "geomean": 2.0} for name in ("4.5", "1e5", "007")]
+    assert ["4.5", "1e5", "007"] == [line.split()[0] for line in as_columns(lines, "simple").splitlines()[2:]]
+    assert "2.000" in as_columns(lines, "github")
