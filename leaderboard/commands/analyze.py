@@ -142,6 +142,9 @@ def _named(texts: Sequence[str]) -> dict[str, str]:
     for name, separator, _ in named:
         if not separator:
             raise ValueError(f"--against must look like NAME=FILE, got {name!r}")
+    for name, times in Counter(name for name, _, _ in named).items():
+        if times > 1:
+            raise ValueError(f"--against names {name!r} {times} times; give each file a name of its own")
     return {name: path for name, _, path in named}
 
 

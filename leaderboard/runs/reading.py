@@ -127,7 +127,8 @@ def read_times(text: str, problem_set: ProblemSet) -> Times:
     try:
         return times_in(data, problem_set)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError(f"{path}: not a timing file: {error!r}") from error
+        why = error if isinstance(error, ValueError) else repr(error)
+        raise StoreError(f"{path}: not a timing file: {why}") from error
 
 
 def times_in(data: Mapping[str, Any], problem_set: ProblemSet) -> Times:
@@ -138,6 +139,9 @@ def times_in(data: Mapping[str, Any], problem_set: ProblemSet) -> Times:
         names = {i: problem_set.load(level, i).name for i in problem_set.ids(level)}
         found |= {(level, i): mean for i, mean in baseline_means(data, level, names).items()}
         timed += filter(None, data.get(f"level{level}", {}).values())
+    for (level, i), mean in found.items():
+        if not 0 < mean < math.inf:
+            raise ValueError(f"level {level} problem {i}: mean must be positive milliseconds, got {mean!r}")
     hardware = _hardware((stats.get("hardware"), stats.get("device")) for stats in timed)
     return Times(
         ms=found,

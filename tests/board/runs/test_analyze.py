@@ -251,6 +251,11 @@ def test_times_of_another_gpu_at_other_sizes_or_in_another_precision_are_refused
         ),
         ({"mean": 6.0, "precision": "bf16"}, "times in bf16, but mine was measured in fp32"),
         ([6.0], "times.json: not a timing file"),
+        (
+            {"mean": -1.0},
+            "times.json: not a timing file: level 1 problem 1: mean must be positive milliseconds",
+        ),
+        ({"mean": 0}, "times.json: not a timing file: level 1 problem 1: mean must be positive milliseconds"),
     ],
 )
 def test_a_timing_file_is_of_the_device_that_it_names(tmp_path, stats, says):
@@ -260,6 +265,13 @@ def test_a_timing_file_is_of_the_device_that_it_names(tmp_path, stats, says):
         "analyze", result_file(tmp_path / "mine.json"), "--against", f"eager={tmp_path / 'times.json'}"
     )
     assert (1, True) == (done.returncode, says in done.stderr), done.stderr
+
+
+def test_two_files_of_one_name_are_not_mixed_up(tmp_path):
+    named = [word for name in "ab" for word in ("--against", f"compile={tmp_path / name}")]
+    done = kbl("analyze", result_file(tmp_path / "mine.json"), *named)
+    said = "error: --against names 'compile' 2 times; give each file a name of its own\n"
+    assert (1, said) == (done.returncode, done.stderr)
 
 
 def test_a_timing_file_of_no_device_is_of_no_sizes(tmp_path, problem_set):
