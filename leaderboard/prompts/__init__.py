@@ -47,11 +47,21 @@ class PromptOptions:
         return hashlib.sha256(self.prompts_toml.read_bytes()).hexdigest()
 
     def render(self, ref_arch_src: str) -> str:
-        """Write the prompt for one problem's source; raise ValueError that lists what would be known."""
-        book = read_toml(self.prompts_toml)
-        components = self._components(book)
-        values = self._values(book, ref_arch_src)
-        blocks = [_block(book, name, values) for name in components if self._wants(name)]
+        """Write the prompt for one problem's source; raise ValueError that lists what would be known.
+
+        What is wrong with a prompts file of one's own is told with its name.
+        """
+        hardware = hardware_values(self.gpu_name) if self.gpu_name else {}
+        try:
+            book = read_toml(self.prompts_toml)
+            components = self._components(book)
+            values = self._values(book, ref_arch_src, hardware)
+            blocks = [_block(book, name, values) for name in components if self._wants(name)]
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if self.prompts_toml == PROMPTS_TOML:
+                raise
+            why = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ValueError(f"{self.prompts_toml}: {why}; {PROMPTS_TOML} shows what it must hold") from error
         return "\n\n".join(block for block in blocks if block) + "\n"
 
     def _components(self, book: Mapping[str, Any]) -> Sequence[str]:
@@ -68,14 +78,15 @@ class PromptOptions:
             return self.gpu_name is not None
         return self.precision is not None if name == "precision_note" else True
 
-    def _values(self, book: Mapping[str, Any], ref_arch_src: str) -> dict[str, str]:
+    def _values(
+        self, book: Mapping[str, Any], ref_arch_src: str, hardware: Mapping[str, str]
+    ) -> dict[str, str]:
         backend = _entry(book, "backends", self.backend)
         values = {"ref_arch_src": ref_arch_src.strip(), "backend_display": backend["backend_display"]}
         values["gpu_name"] = self.gpu_name or ""
         if self.precision:
             values["precision_display"] = _entry(book, "precision", self.precision)["precision_display"]
-        if self.gpu_name:
-            values |= hardware_values(self.gpu_name)
+        values |= hardware
         values["examples_block"] = self._examples(book, backend, values)
         return values
 
@@ -132,7 +143,7 @@ def _bullets(lines: Any) -> str:
 
 
 def _entry(book: Mapping[str, Any], table: str, name: str) -> Mapping[str, Any]:
-    entries: Mapping[str, Mapping[str, Any]] = book.get(table, {})
+    entries: Mapping[str, Mapping[str, Any]] = book[table]
     if name not in entries:
         raise ValueError(f"{_CHOICES.get(table, table)} must be one of {', '.join(entries)}; got {name!r}")
     return entries[name]

@@ -105,6 +105,27 @@ components = ["instruction", "arch_block", "problem_statement"]
 
 
 @pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "'options' is missing"),
+        (b"x = {", "Invalid initial character"),
+        (b"\xff", "codec can't decode"),
+        (b"options = 3", "not iterable"),
+        (b"[options.one_shot]\ncomponents = 5", "not iterable"),
+        (b'[options.two_shots]\ncomponents = ["a"]', "prompt must be one of two_shots; got 'one_shot'"),
+    ],
+)
+def test_a_prompts_file_of_ones_own_that_is_broken_is_named(tmp_path, content, why):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as told:
+        PromptOptions(prompts_toml=path).render("source")
+    assert str(told.value).startswith(f"{path}: ") and why in str(told.value)
+    with pytest.raises(ValueError, match=r"^hardware must be one of"):
+        PromptOptions(prompts_toml=path, gpu_name="H9000").render("source")
+
+
+@pytest.mark.parametrize(
     "wrong", [{"backend": "fortran"}, {"option": "two_shot"}, {"gpu_name": "H9000"}, {"custom": "none_such"}]
 )
 def test_an_unknown_name_is_answered_with_the_known_ones(wrong):
