@@ -268,7 +268,8 @@ def _speedup(measured: Any, reference_ms: float, runtime_ms: float) -> float | N
         if not 0 < speedup < math.inf:
             raise ValueError(f"speedup must be a positive number, got {measured!r}; leave it out, or mend it")
         return speedup
-    return reference_ms / runtime_ms if 0 < reference_ms < math.inf and 0 < runtime_ms < math.inf else None
+    speedup = reference_ms / runtime_ms if runtime_ms > 0 and reference_ms > 0 else math.nan
+    return speedup if 0 < speedup < math.inf else None
 
 
 def _device(item: Mapping[str, Any]) -> tuple[Any, Any]:

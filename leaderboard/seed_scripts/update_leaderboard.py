@@ -83,7 +83,8 @@ def combine(parts: Sequence[ResultFile], submission: Submission, hardware: str) 
 
 
 def _run_behind(analysis: Path, runs_dir: Path) -> RunFolder:
-    run_name = read_strictly(analysis).get("run_name")
+    found = read_strictly(analysis)
+    run_name = found.get("run_name") if isinstance(found, dict) else None
     folder = RunFolder(path=runs_dir / str(run_name))
     if not run_name or not folder.path.is_dir():
         raise StoreError(f"{analysis}: names the run {run_name!r}, which is not in {runs_dir}")

@@ -395,6 +395,13 @@ def test_times_that_kernelbench_measured_beside_give_speedups(tmp_path):
     assert ["correct", "correct", "failed"] == [each.status for each in samples]
 
 
+def test_times_whose_ratio_is_no_number_give_no_speedup(tmp_path):
+    run = run_folder(tmp_path / "run")
+    item = {"compiled": True, "correctness": True, "runtime": 1e-320, "ref_runtime": 1e300}
+    (run / "eval_results.json").write_text(json.dumps({"1": [item]}))
+    assert read_measured(run).samples[KernelKey(1, 1)].speedup is None
+
+
 def test_only_what_was_measured_alike_is_compared(tmp_path):
     ours = result_file(tmp_path / "a.json")
     reduced = json.loads(ours.read_text()) | {"sizes": "reduced"}

@@ -268,14 +268,15 @@ def test_one_kernel_is_checked_against_a_reference_of_one_s_own(tmp_path, reposi
     assert (1, True) == (wrong.returncode, "status: mismatch" in wrong.stdout), wrong.stdout + wrong.stderr
 
 
-def test_an_analysis_of_a_run_that_is_not_there_reaches_no_board(tmp_path):
-    (tmp_path / "a.json").write_text('{"run_name": "nowhere", "level": 1}')
+@pytest.mark.parametrize("analysis", ['{"run_name": "nowhere", "level": 1}', "[]", "{}"])
+def test_an_analysis_of_a_run_that_is_not_there_reaches_no_board(tmp_path, analysis):
+    (tmp_path / "a.json").write_text(analysis)
     (tmp_path / "e.json").write_text(
         '{"metadata": {"display_name": "E"}, "kernels": {"level_1_problem_1_sample_0": "x"}}'
     )
     levels = ("--level1", "a.json", "--level2", "a.json", "--level3", "a.json")
     code, _, told = here(update_leaderboard.main, tmp_path, *levels, "--submission", "e.json")
-    assert (2, True) == (code, "nowhere" in told)
+    assert (2, True) == (code, told.startswith("error: a.json: names the run ")), told
 
 
 def test_runs_of_two_boards_or_of_other_hardware_become_no_result():
