@@ -55,7 +55,7 @@ class Figures:
             "geomean": self.geomean_speedup,
             "deployed": self.deployed_speedup,
         }
-        line |= {f"fast_{p:g}": share for p, share in self.fast_p.items()}
+        line |= {f"fast_{p:.15g}": share for p, share in self.fast_p.items()}
         line |= {f"p{q}": self.percentiles.get(q) for q in PERCENTILES}
         return line | {f"pass@{k}": value for k, value in self.pass_at_k.items()}
 
