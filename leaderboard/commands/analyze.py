@@ -57,6 +57,7 @@ def analyze_command(
     As in KernelBench, rates are over all problems of the run's levels, and fast_p is strict (speedup > p).
     Exit status: 0 shown, 1 a file cannot be read or the plot cannot be drawn, 2 an option is wrong.
     """
+    from leaderboard.commands.validate import unscored_words
     from leaderboard.files.store import StoreError
     from leaderboard.runs.analyze import DEFAULT_THRESHOLDS, Question, analyze, fast_p_curve
     from leaderboard.runs.reading import read_measured, read_times
@@ -80,6 +81,10 @@ def analyze_command(
             draw_fast_p(plot, measured.name, fast_p_curve(measured, problem_set, question))
     except (StoreError, PlotError, ValueError, OSError) as error:
         raise failed(error) from error
+    scored = {(key.level, key.problem_id) for key in measured.samples if key.sample == 0}
+    drawn = {(key.level, key.problem_id) for key in measured.samples}
+    if unscored := [f"{level}/{problem}" for level, problem in sorted(drawn - scored)]:
+        say(f"note: {unscored_words(unscored)}", err=True)
     untimed = (line["against"] for line in lines if line["correct"] and line["deployed"] is None)
     for shown in dict.fromkeys(untimed):
         if shown in times:

@@ -267,6 +267,22 @@ def test_a_timing_file_is_of_the_device_that_it_names(tmp_path, stats, says):
     assert (1, True) == (done.returncode, says in done.stderr), done.stderr
 
 
+def test_thresholds_that_are_close_have_a_column_each(tmp_path):
+    asked = [word for p in ("3", "2.9999999", "0.8") for word in ("--threshold", p)]
+    done = kbl("analyze", result_file(tmp_path / "mine.json"), *asked, "--format", "json")
+    line = json.loads(done.stdout)["lines"][0]
+    assert ["fast_0.8", "fast_2.9999999", "fast_3"] == [name for name in line if name.startswith("fast_")]
+
+
+def test_a_run_without_samples_0_is_told_that_they_alone_are_scored(tmp_path):
+    run = run_folder(tmp_path / "run")
+    item = {"sample_id": 1, "compiled": True, "correctness": True, "runtime": 2.0, "ref_runtime": 3.0}
+    (run / "eval_results.json").write_text(json.dumps({"1": [item], "19": [{**item, "sample_id": 0}]}))
+    said = "note: 1/1 has samples but no sample 0, which alone is scored; others serve pass@k\n"
+    done = kbl("analyze", run)
+    assert (0, said) == (done.returncode, done.stderr)
+
+
 def test_two_files_of_one_name_are_not_mixed_up(tmp_path):
     named = [word for name in "ab" for word in ("--against", f"compile={tmp_path / name}")]
     done = kbl("analyze", result_file(tmp_path / "mine.json"), *named)
