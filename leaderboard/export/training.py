@@ -53,17 +53,21 @@ def preferences(samples: Sequence[Sample], thinking: Thinking, pairs: int = 4) -
     """Give pairs of answers to the same prompt of which one is worth clearly more than the other.
 
     The best is held against the worst, the second against the second to last, and so on, at most so many a
-    prompt. Of two correct kernels the faster is preferred only where their intervals lie apart.
+    prompt. Of two correct kernels the faster is preferred only where their intervals lie apart. The same
+    kernel for the same prompt is taken once.
     """
     data = Data()
-    by_prompt: dict[str, list[Sample]] = defaultdict(list)
+    by_prompt: dict[str, dict[str, Sample]] = defaultdict(dict)
     for sample in samples:
+        group = by_prompt[json.dumps(_plain(sample.reply.messages))]
         if sample.reward is None:
             data.left_out[_outcome(sample)] += 1
+        elif sample.reply.kernel_sha256 in group:
+            data.left_out["the same kernel again"] += 1
         else:
-            by_prompt[json.dumps(_plain(sample.reply.messages))].append(sample)
+            group[sample.reply.kernel_sha256] = sample
     for group in by_prompt.values():
-        ordered = sorted(group, key=lambda sample: -sample.value)
+        ordered = sorted(group.values(), key=lambda sample: -sample.value)
         found = 0
         for better, worse in zip(ordered, reversed(ordered), strict=True):
             if found == pairs or better.value <= worse.value:

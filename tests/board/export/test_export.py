@@ -163,6 +163,14 @@ def test_the_turns_of_a_sample_carry_their_feedback_and_rewards(tmp_path):
     assert "differs at [0, 0]" in line["turns"][1]["feedback"]
 
 
+def test_the_same_kernel_is_in_one_pair_of_a_prompt_alone(run):
+    samples = read_samples([run[0]], [run[1]])
+    once = preferences(samples, Thinking())
+    twice = preferences([*samples, *samples], Thinking())
+    assert once.lines and once.lines == twice.lines
+    assert {"the same kernel again": len(samples)} == dict(twice.left_out - once.left_out)
+
+
 def test_runs_of_one_name_stay_apart_and_a_run_named_twice_is_one(run, tmp_path, monkeypatch):
     folder, result = run
     (other := tmp_path / "one").mkdir()
