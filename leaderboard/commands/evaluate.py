@@ -22,12 +22,12 @@ from leaderboard.commands.options import (
     Samples,
     finite,
     parse_indices,
+    picked_of,
     problem_set_in,
     selection_of,
 )
 from leaderboard.stages.checked import LONGEST_S, ProfileChoice, TimingMethod
 from leaderboard.texts.faults import words_for
-from leaderboard.texts.lists import first_words
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
@@ -168,11 +168,8 @@ def _evaluate_one(path: Path, request: EvaluationRequest) -> bool:
             recorded=request.data,
             work_root=request.work_root,
         )
-        picked = [source for key, source in loaded.kernels.items() if request.selection.wants(key)]
-        if not picked:
-            some = first_words([*map(str, loaded.kernels)], 3)
-            raise EvaluationError(f"--level, --only and --sample pick none of its kernels: {some}")
-        if request.settings.device == "cpu" and (found := made_for_gpus(picked)):
+        picked = picked_of(loaded.kernels, request.selection)
+        if request.settings.device == "cpu" and (found := made_for_gpus(picked.values())):
             said = ", ".join(f"{count} {language}" for language, count in found.most_common())
             say(f"note: on a CPU these kernels fail, since they are made for a GPU: {said}", err=True)
         outcome = _run(evaluation, request)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from leaderboard.texts.lists import first_words
+
 if TYPE_CHECKING:
     from kernel_evaluator.problems.problem_set import Problem, ProblemSet
+    from kernel_evaluator.records.keys import KernelKey
     from kernel_evaluator.records.rows import ResultFile
 
     from leaderboard.stages.plan import Selection
@@ -88,6 +91,15 @@ def selection_of(level: Iterable[int] | None, only: str, sample: Iterable[int] |
     return Selection(
         levels=frozenset(level or ()), problems=parse_problem_list(only), samples=frozenset(sample or ())
     )
+
+
+def picked_of(kernels: Mapping[KernelKey, str], selection: Selection) -> dict[KernelKey, str]:
+    """Give the kernels of a submission that the selection picks; raise ValueError where there are none."""
+    picked = {key: source for key, source in kernels.items() if selection.wants(key)}
+    if not picked:
+        some = first_words([*map(str, kernels)], 3)
+        raise ValueError(f"--level, --only and --sample pick none of its kernels: {some}")
+    return picked
 
 
 def submission_of(result: ResultFile, named: Path | None, submissions: Path = Path("submissions")) -> Path:

@@ -7,7 +7,15 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from leaderboard.commands.options import Levels, Only, Problems, Samples, problem_set_in, selection_of
+from leaderboard.commands.options import (
+    Levels,
+    Only,
+    Problems,
+    Samples,
+    picked_of,
+    problem_set_in,
+    selection_of,
+)
 from leaderboard.texts.faults import words_for
 from leaderboard.texts.say import say
 
@@ -31,7 +39,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
 ) -> None:
     """List the kernels that `kbl evaluate` would judge: those without a row that is still good.
 
-    Exit status: 0 listed, 1 a file cannot be read or names a problem that the set lacks.
+    Exit status: 0 listed, 1 a file cannot be read, names an unknown problem, or has no kernel picked.
     """
     from kernel_evaluator.machine.figures import gpus
     from kernel_evaluator.problems.jobs import Settings
@@ -55,6 +63,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
                 recorded=data,
                 work_root=work,
             )
+            picked_of(loaded.kernels, evaluation.selection)
             plan = evaluation.plan(evaluation.previous())
         except (submission.InvalidSubmissionError, StoreError, ValueError, OSError) as error:
             say(f"error: {words_for(error, path)}", err=True)

@@ -153,9 +153,9 @@ def test_the_command_takes_recorded_rows_of_the_board_for_done(tmp_path):
     recorded = store.dump_result(dataclasses.replace(on_cpu, sizes="reduced"))
     store.write_atomically(store.recorded_path(tmp_path / "data", "CPU-reduced", "mine"), recorded)
 
-    def listed(gpu):
+    def listed(gpu, *choice):
         folders = ["--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]
-        return CliRunner().invoke(app, ["plan", str(tmp_path / "mine.json"), "--gpu", gpu, *folders])
+        return CliRunner().invoke(app, ["plan", str(tmp_path / "mine.json"), "--gpu", gpu, *folders, *choice])
 
     *left, summary = listed("CPU").output.splitlines()
     assert (["level_1_problem_20_sample_0 20_LeakyReLU"], True) == (
@@ -166,3 +166,6 @@ def test_the_command_takes_recorded_rows_of_the_board_for_done(tmp_path):
     assert "2 to judge on H200, 0 still good" in listed("H200").output
     assert "no GPU Z9 is known here" in listed("Z9").output and "no GPU" not in listed("H200").output
     assert "--gpu H200-bf16 is a board for bf16, and the submission is in fp32" in listed("H200-bf16").output
+    assert "1 to judge" in listed("CPU", "--only", "1/20").output
+    nothing = listed("CPU", "--only", "2/40")
+    assert (1, True) == (nothing.exit_code, "pick none of its kernels: level_1_problem_19" in nothing.output)
