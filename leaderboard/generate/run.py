@@ -187,12 +187,15 @@ class Generation:
     def _keep_config(self) -> None:
         config = self._options.config()
         if self._run.config_path.exists() and (self._run.kernel_keys() or self._journal.totals().replies):
-            differing = _differences(read_config(self._run.config_path), config)
+            before = read_config(self._run.config_path)
+            differing = _differences(before, config)
             if differing:
                 raise ConfigError(
                     f"{self._run.path} holds samples of other options ({'; '.join(differing)}); "
                     "give the options it was started with, or another run name"
                 )
+            if isinstance(drawn := before.get("num_samples"), int):
+                config["num_samples"] = max(drawn, config["num_samples"])
         write_config(self._run.config_path, config)
 
     def _draw_turn(self, keys: Sequence[KernelKey], turn: int, on_sample: OnSample) -> None:

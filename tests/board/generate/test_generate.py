@@ -191,7 +191,10 @@ def test_a_second_run_draws_nothing_and_more_samples_draw_only_those(tmp_path):
         assert f'server_type: "{url}"' in (tmp_path / "run" / "generation_config.yaml").read_text()
         assert 0 == draw(request(tmp_path, url)).drawn
         assert 3 == draw(request(tmp_path, url, samples=2)).drawn
+        assert 0 == draw(request(tmp_path, url)).drawn
     assert 6 == len(server.requests)
+    said = (tmp_path / "run" / "generation_config.yaml").read_text()
+    assert "num_samples: 2" in said, "what was drawn stays drawn"
 
 
 def test_a_run_folder_takes_samples_of_one_set_of_options_only(tmp_path):
