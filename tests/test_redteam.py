@@ -206,3 +206,14 @@ def test_what_a_report_says_of_the_same_cases_need_not_be_judged_again(judged, t
     again = summary(redteam.current(done.rows))
     assert again["cases"] == report["cases"]
     assert again["judged_by"] == report["judged_by"]
+
+
+def test_the_page_on_trust_says_by_what_rule_a_cheat_wins():
+    said = (ROOT / "site" / "templates" / "trust.html").read_text("utf-8")
+    on_gpu, on_cpu = round(100 * (redteam_report.MARGIN - 1)), redteam_report.CPU_MARGIN
+    assert f"on a GPU by {on_gpu} %, on a CPU, which others share, by a factor of {on_cpu}" in said
+    assert "<em>No gain</em> is what is accepted otherwise" in said
+    assert "<em>Rejected</em> is every other verdict but quarantine" in said
+    fates = {case.fate for rates in read_cheats(RECORDS[0].parent, CORPUS) for case in rates.cases}
+    assert "accepted, no gain" in fates
+    assert not any("nothing" in fate for fate in fates)

@@ -42,7 +42,7 @@ class Cheat:
         if self.has_won:
             return "won"
         if self.status == "correct":
-            return "accepted, gains nothing" if self.is_ranked else "accepted, not ranked"
+            return "accepted, no gain" if self.is_ranked else "accepted, not ranked"
         return "quarantined" if self.status == "quarantined" else "rejected"
 
 
