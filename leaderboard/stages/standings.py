@@ -111,7 +111,7 @@ class Board:
     precision: str
     standings: tuple[Standing, ...]
     unranked_problems: Mapping[str, str] = field(default_factory=dict)
-    """Problems that a trivial answer satisfies: `"1_23"` to the evidence in one sentence."""
+    """Problems that cannot be judged: `"1_23"` to the evidence in one sentence."""
     speedups: Mapping[str, Speedups] = field(default_factory=dict, repr=False)
     """Every entry's speedups over eager PyTorch, for scores over other sets of problems."""
     references: Mapping[Reference, Mapping[str, float]] = field(default_factory=dict)

@@ -85,7 +85,7 @@ def answer(site: Site, view: BoardView) -> BoardAnswer | None:
 
 
 def counts(view: BoardView, problem: str) -> bool:
-    """Say whether a problem counts for the rank: not on level 4 and not satisfied by a trivial answer."""
+    """Say whether a problem counts for the rank: not on level 4, and it can be judged."""
     return not problem.startswith("4_") and problem not in view.board.unranked_problems
 
 

@@ -523,6 +523,28 @@ def test_trust_counts_what_does_not_rank_board_by_board(page: Any, site: str, fo
     assert not re.search(r"\]\(|\.md\b", page.locator("#open ~ dl").inner_text())
 
 
+REASONS = {
+    "within the tolerance of upstream's inputs": "an answer that does not do the work is judged correct",
+    "may be left as they are": "a part of the output need not be computed",
+    "nothing tells": "no inputs decide them",
+    "can be replaced": "no inputs decide them",
+    "no distribution says anything": "no inputs decide them",
+    "the reference does not run": "PyTorch itself does not run",
+    "the reference in float64": "further from float64 than the tolerance",
+}
+"""What evidence says of a problem that does not rank: the page on trust has each as a reason."""
+
+
+def test_trust_names_every_reason_for_which_a_problem_does_not_rank(folder: Path) -> None:
+    said = (folder / "trust.html").read_text()
+    for board in ("H100", "H200", "H100-bf16", "H200-bf16"):
+        left_out = json.loads((folder / f"api/v1/boards/{board}.json").read_text())["unranked_problems"]
+        for problem, evidence in left_out.items():
+            reasons = [words for known, words in REASONS.items() if known in evidence]
+            assert reasons, (board, problem, evidence)
+            assert [words for words in reasons if words not in said] == [], (board, problem)
+
+
 def test_what_failed_adds_up_to_what_is_not_solved(page: Any, site: str, folder: Path) -> None:
     for board in ("H100", "H100-bf16"):
         for entry in json.loads((folder / f"api/v1/boards/{board}.json").read_text())["standings"]:
