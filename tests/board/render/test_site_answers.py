@@ -552,3 +552,10 @@ def test_what_failed_adds_up_to_what_is_not_solved(page: Any, site: str, folder:
             causes = page.locator("#failed + .causes li:has(.status) .n").all_text_contents()
             overall = entry["overall"]
             assert sum(map(int, causes)) == overall["problems"] - overall["correct"], entry["entry"]
+
+
+def test_nothing_failed_is_said_of_the_problems_that_rank(folder: Path) -> None:
+    said = (folder / "entries/H100-bf16/pytorch-eager-bf16.html").read_text()
+    rows = recorded_rows(Path("data/results/H100-bf16/pytorch-eager-bf16.json"))
+    assert len(rows) < 250
+    assert "Nothing: every problem that ranks has a correct kernel." in said
