@@ -15,7 +15,7 @@ from leaderboard.files.store import dump_result
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.runs.audit import choose
 from leaderboard.runs.copies import copies, structure_sha256
-from leaderboard.stages.agreement import difference
+from leaderboard.stages.agreement import EQUIVALENT, difference
 
 CORPUS = Path(__file__).resolve().parents[2] / "redteam"
 RELU = (CORPUS / "twin_relu.py").read_text("utf-8")
@@ -328,3 +328,10 @@ def test_the_command_lists_what_two_entries_share(tmp_path):
         "second",
         "level_1_problem_90_sample_0",
     ]
+
+
+def test_the_page_on_trust_says_by_what_rule_a_row_is_confirmed():
+    said = " ".join((CORPUS.parents[1] / "docs" / "trust.md").read_text("utf-8").split())
+    rule = f"differ by less than {EQUIVALENT:.0%}".replace("%", " %")
+    assert said.count(rule) == 2
+    assert "published interval meets that of the new judging" not in said
