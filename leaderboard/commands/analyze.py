@@ -107,8 +107,9 @@ def compare_command(
 ) -> None:
     """Put two runs side by side: what each gets right, and how much faster B is where both are right.
 
-    A table has speedups, or the status of what is not correct; the largest changes come first. A `*` marks
-    kernels whose intervals lie apart. Exit status: 0 shown, 1 a file cannot be read.
+    All kernels count, of problems that do not rank too. A table has speedups, or the status of what is not
+    correct; the largest changes come first. A `*` marks kernels whose intervals lie apart. Exit status: 0
+    shown, 1 a file cannot be read.
     """
     from leaderboard.files.store import StoreError
     from leaderboard.runs.compare import compare

@@ -19,6 +19,7 @@ from leaderboard.files.store import StoreError, dump_result
 from leaderboard.runs.analyze import MEASURED_BESIDE, Question, analyze
 from leaderboard.runs.compare import compare
 from leaderboard.runs.reading import read_measured, read_times
+from leaderboard.stages.boards import read_certificates
 from leaderboard.stages.categories import category
 
 HERE = Environment(device="NVIDIA H200", gpu="H200")
@@ -556,3 +557,13 @@ def test_a_run_compared_with_itself_differs_nowhere(tmp_path):
     comparison = compare(measured, measured)
     assert (1.0, (1.0, 1.0)) == (comparison.geomean_ratio, comparison.geomean_ci95)
     assert not any(pair.clear for pair in comparison.pairs)
+
+
+def test_a_comparison_counts_what_does_not_rank_and_says_so():
+    paths = [Path(f"data/results/H200/founders-{name}.json") for name in ("triton", "cuda")]
+    comparison = compare(*map(read_measured, paths))
+    unranked = read_certificates()["fp32"]
+    counted = {f"{level}_{problem}" for level, problem in comparison.ratios}
+    assert counted & unranked.keys()
+    said = kbl("compare", "--help").stdout
+    assert "of problems that do not rank too" in " ".join(said.split())
