@@ -259,6 +259,24 @@ def test_shared_ranks_carry_a_sign_and_a_baseline_has_none(site: Path) -> None:
     assert all((shared.count(rank) > 1) == rank.endswith("=") for rank in shared)
 
 
+@pytest.mark.parametrize("board", ["H100", "H200"])
+def test_nobody_leads_who_shares_the_first_rank(site: Path, board: str) -> None:
+    first = json.loads((site / f"api/v1/boards/{board}.json").read_text())["standings"][0]
+    assert first["rank_shared_by"] > 1
+    page = (site / f"boards/{board}.html").read_text()
+    said = f"{first['display_name']} is among the first on {board}"
+    assert f'<meta name="description" content="{said}: ' in page
+
+
+def test_what_kernels_there_are_counts_baselines_as_the_schema_says(site: Path) -> None:
+    schema = json.loads((site / "schemas/site-problems.schema.json").read_text())
+    told = json.loads((site / "api/v1/problems/H200/1_1.json").read_text())
+    kinds = [kernel["kind"] for kernel in told["kernels"]]
+    assert "baseline" in kinds
+    assert told["entries"] == len(kinds)
+    assert "baselines among them" in schema["properties"]["entries"]["description"]
+
+
 def test_the_data_say_what_the_records_say(site: Path) -> None:
     data = sitehouse.read(sitehouse.repository())
     board = next(board for board in data.boards if board.name == "H200")
