@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import sitehouse
+from kernel_evaluator.records.keys import KernelKey
 from typer.testing import CliRunner
 
 from leaderboard.cli import app
@@ -559,3 +560,16 @@ def test_nothing_failed_is_said_of_the_problems_that_rank(folder: Path) -> None:
     rows = recorded_rows(Path("data/results/H100-bf16/pytorch-eager-bf16.json"))
     assert len(rows) < 250
     assert "Nothing: every problem that ranks has a correct kernel." in said
+
+
+def test_an_earlier_revision_is_scored_over_the_problems_that_rank_today(folder: Path) -> None:
+    standings = json.loads((folder / f"api/v1/boards/{BOARD}.json").read_text())
+    rows = recorded_rows(Path(f"data/history/{BOARD}/{BEST}/4.json"))
+    keys = [KernelKey.parse(row["key"]) for row in rows if row["status"] == "correct"]
+    today = sum(f"{key.level}_{key.problem_id}" not in standings["unranked_problems"] for key in keys)
+    assert today < len(keys)
+    said = (folder / f"entries/{BOARD}/{BEST}.html").read_text()
+    assert re.search(rf"Revision 4</strong>.*<small>{today} correct, ", said)
+    assert "Each revision is scored over the problems that rank today." in said
+    trust = (folder / "trust.html").read_text()
+    assert "Before and after are both over the problems that rank today." in trust
