@@ -83,10 +83,11 @@ def write_board_picture(site: Site, view: BoardView) -> None:
         return
     best = found.best.standing
     cheats = str(found.rates.cheats) if found.rates else numbers.NONE
+    place = "first" if found.best.sharing == 1 else "among the first"
     sheet = _Sheet(
         title=f"{site.data.config.title}: {view.title}",
         subtitle=_covered(found.best.name, best.entry)
-        + (f" leads {numbers.count(view.sent)} entries" if view.sent > 1 else ", the only entry"),
+        + (f", {place} of {numbers.count(view.sent)} entries" if view.sent > 1 else ", the only entry"),
         headline=numbers.speedup(best.overall.deployed_speedup),
         note=f"over eager PyTorch, 95 % interval {numbers.interval(best.deployed_ci95)}",
         below=[
@@ -169,7 +170,7 @@ def write_comparison_picture(
 def write_site_picture(site: Site) -> None:
     """Draw the picture of the site itself."""
     boards = ", ".join(view.title for view in site.boards) or "no board yet"
-    entries = sum(view.sent for view in site.boards)
+    entries = {entry for view in site.boards for entry in view.names.keys() - view.baselines}
     sheet = _Sheet(
         title=site.data.config.title,
         subtitle=numbers.plain(boards, 60),
@@ -177,7 +178,7 @@ def write_site_picture(site: Site) -> None:
         note="written by language models, judged and timed",
         below=[
             ("boards", str(len(site.boards)), ""),
-            ("entries", str(entries), ""),
+            ("entries", str(len(entries)), ""),
             ("problems", str(len(site.problems)), ""),
         ],
         foot=max((numbers.date(view.updated) for view in site.boards), default=""),
