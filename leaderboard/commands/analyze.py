@@ -168,6 +168,7 @@ def _shown(lines: Sequence[Mapping[str, Any]], output: Format, facts: Mapping[st
 def _summary(comparison: EntryComparison) -> dict[str, Any]:
     interval = comparison.geomean_ci95
     ratio = comparison.geomean_ratio
+    others = comparison.on_other_problems if comparison.a.sizes == comparison.b.sizes else 0
     times = f"{ratio:.3f}x" if ratio else "-"
     if interval:
         times += f" (95 % interval {interval[0]:.3f} to {interval[1]:.3f})"
@@ -176,12 +177,13 @@ def _summary(comparison: EntryComparison) -> dict[str, Any]:
         "B": _where(comparison.b),
         "correct in": ", ".join(f"{word} {count}" for word, count in comparison.outcomes.items()),
         "B faster than A, geomean": f"{times} over {counted(len(comparison.ratios), 'problem')}",
+        "not compared": f"{counted(others, 'kernel')} whose problems differ in source" if others else "",
     }
 
 
 def _figures(comparison: EntryComparison) -> dict[str, Any]:
     """Give what the summary says as values."""
-    names = ("name", "hardware", "precision", "sizes")
+    names = ("name", "hardware", "precision", "sizes", "profile")
     interval = comparison.geomean_ci95
     return {
         "a": {name: getattr(comparison.a, name) for name in names},
@@ -195,7 +197,8 @@ def _figures(comparison: EntryComparison) -> dict[str, Any]:
 
 def _where(run: Measured) -> str:
     precision = "" if run.precision == "fp32" else f" in {run.precision}"
-    return f"{run.name}, {run.hardware or 'unknown hardware'}{precision}, {run.sizes} sizes"
+    profile = f", profile {run.profile}" if run.profile not in ("", "ranked") else ""
+    return f"{run.name}, {run.hardware or 'unknown hardware'}{precision}, {run.sizes} sizes{profile}"
 
 
 def _pair_line(pair: Pair) -> dict[str, Any]:

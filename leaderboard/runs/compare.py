@@ -55,6 +55,11 @@ class EntryComparison:
         return {word: counts[word] for word in words.values()}
 
     @property
+    def on_other_problems(self) -> int:
+        """Count the keys under which each run solved a problem of another source."""
+        return sum(1 for pair in self.pairs if pair.a and pair.b and _on_other_problems(pair.a, pair.b))
+
+    @property
     def ratios(self) -> dict[ProblemKey, float]:
         """How many times faster B is on each problem, the geometric mean where both have several kernels."""
         logs: dict[ProblemKey, list[float]] = defaultdict(list)
@@ -80,9 +85,11 @@ def compare(a: Measured, b: Measured) -> EntryComparison:
     """Put two runs side by side, largest change first, and what only one of them sent last.
 
     Speedups that were measured beside a reference are compared where both runs have them, at the same sizes
-    and in the same precision; else plain times are, which hold on one kind of machine only.
+    and in the same precision; else plain times are, which hold on one kind of machine only. Neither is where
+    the rules or the problem are known to differ: another clock shows another speedup of the same kernel.
     """
-    has_one_reference = (a.sizes, a.precision) == (b.sizes, b.precision)
+    has_one_clock = "" in (a.profile, b.profile) or a.profile == b.profile
+    has_one_reference = has_one_clock and (a.sizes, a.precision) == (b.sizes, b.precision)
     alike = Alike(references=has_one_reference, machines=has_one_reference and a.hardware == b.hardware)
     keys = a.samples.keys() | b.samples.keys()
     pairs = [_pair(key, a.samples.get(key), b.samples.get(key), alike) for key in keys]
@@ -96,6 +103,8 @@ def _by_change(pair: Pair) -> tuple[bool, bool, float, KernelKey]:
 
 def _pair(key: KernelKey, a: KernelOutcome | None, b: KernelOutcome | None, alike: Alike) -> Pair:
     ratio, clear = None, False
+    if a and b and _on_other_problems(a, b):
+        return Pair(key=key, a=a, b=b, ratio=None, clear=False)
     if alike.references and a and b and a.speedup and b.speedup:
         ratio = b.speedup / a.speedup
         one, other = a.speedup_ci95, b.speedup_ci95
@@ -103,6 +112,10 @@ def _pair(key: KernelKey, a: KernelOutcome | None, b: KernelOutcome | None, alik
     elif alike.machines and a and b and a.runtime_ms and b.runtime_ms:
         ratio = a.runtime_ms / b.runtime_ms
     return Pair(key=key, a=a, b=b, ratio=ratio, clear=clear)
+
+
+def _on_other_problems(a: KernelOutcome, b: KernelOutcome) -> bool:
+    return bool(a.problem_sha256 and b.problem_sha256) and a.problem_sha256 != b.problem_sha256
 
 
 def _correct(sample: KernelOutcome | None) -> bool:

@@ -42,6 +42,8 @@ class KernelOutcome:
     runtime_ms: float | None = None
     speedup: float | None = None
     speedup_ci95: Interval | None = None
+    problem_sha256: str = ""
+    """The digest of the problem that it was held against; empty where nothing says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,8 @@ class Conditions:
     """The GPU's model, or CPU; empty where nothing says."""
     sizes: str = ""
     precision: str = "fp32"
+    profile: str = ""
+    """By whose rules, ranked or compat; empty where nothing says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,7 @@ def read_measured(path: Path) -> Measured:
         sizes=result.sizes,
         samples=samples,
         precision=result.precision,
+        profile=result.profile,
     )
 
 
@@ -171,6 +176,7 @@ def _from_row(row: Row) -> KernelOutcome:
         runtime_ms=row.runtime_ms.mean if row.runtime_ms and row.is_correct else None,
         speedup=row.speedup if row.is_correct else None,
         speedup_ci95=published_interval(row.speedup_ci95) if row.is_correct else None,
+        problem_sha256=row.problem_sha256,
     )
 
 

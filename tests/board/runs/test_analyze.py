@@ -21,6 +21,7 @@ from leaderboard.runs.compare import compare
 from leaderboard.runs.reading import read_measured, read_times
 from leaderboard.stages.boards import read_certificates
 from leaderboard.stages.categories import category
+from leaderboard.texts.lists import counted
 
 HERE = Environment(device="NVIDIA H200", gpu="H200")
 
@@ -442,6 +443,31 @@ def test_only_what_was_measured_alike_is_compared(tmp_path):
     assert "geomean: - over 0 problems" in machines
 
 
+def test_what_other_rules_timed_is_not_compared(tmp_path):
+    ours = result_file(tmp_path / "a.json")
+    compat = json.loads(ours.read_text()) | {"profile": "compat"}
+    (tmp_path / "compat.json").write_text(json.dumps(compat))
+    shown = kbl("compare", ours, tmp_path / "compat.json").stdout
+    assert "A: mine, H200, full sizes\nB: mine, H200, full sizes, profile compat\n" in shown
+    assert "B faster than A, geomean: - over 0 problems" in shown
+
+
+def test_what_solves_another_problem_is_not_compared(tmp_path):
+    ours = result_file(tmp_path / "a.json")
+    other = json.loads(ours.read_text())
+    changed = [item for item in other["rows"] if item["key"].startswith("level_1_problem_1_")]
+    for item in changed:
+        item["problem_sha256"] = "another"
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    shown = kbl("compare", ours, tmp_path / "other.json").stdout
+    assert f"not compared: {counted(len(changed), 'kernel')} whose problems differ in source" in shown
+    said = json.loads(kbl("compare", ours, tmp_path / "other.json", "--format", "json").stdout)
+    timed = {line["key"] for line in said["lines"] if line["ratio"]}
+    assert timed
+    assert not timed & {item["key"] for item in changed}
+    assert "not compared" not in kbl("compare", ours, ours).stdout
+
+
 def test_a_run_without_metadata_is_analyzed_all_the_same(tmp_path):
     results = run_folder(tmp_path / "run") / "eval_results.json"
     items = json.loads(results.read_text())
@@ -542,7 +568,7 @@ def test_a_difference_that_another_gpu_may_make_is_not_clear(written, tmp_path):
 def test_a_comparison_as_json_holds_figures_and_no_sentences(tmp_path):
     ours = result_file(tmp_path / "a.json")
     said = json.loads(kbl("compare", ours, ours, "--format", "json").stdout)
-    side = {"name": "mine", "hardware": "H200", "precision": "fp32", "sizes": "full"}
+    side = {"name": "mine", "hardware": "H200", "precision": "fp32", "sizes": "full", "profile": "ranked"}
     assert (side, side) == (said["a"], said["b"])
     timed = {line["key"].rsplit("_sample")[0] for line in said["lines"] if line["ratio"]}
     assert (1.0, [1.0, 1.0], len(timed)) == tuple(
