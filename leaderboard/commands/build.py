@@ -15,6 +15,7 @@ from leaderboard.commands.options import (
     Problems,
     Samples,
     finite,
+    picked_of,
     problem_set_in,
     selection_of,
 )
@@ -89,7 +90,10 @@ def _jobs(
     from leaderboard.stages.evaluate import load_problems
 
     submission = load(path)
-    wanted = {key: source for key, source in sorted(submission.kernels.items()) if selection.wants(key)}
+    try:
+        wanted = dict(sorted(picked_of(submission.kernels, selection).items()))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     known = load_problems(problem_set, wanted, sizes)
     for key, source in wanted.items():
         if (key.level, key.problem_id) in known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,9 +42,10 @@ def certify_command(
     """Try answers that skip the work, and cheaper twins of the reference, against every problem.
 
     Writes which problems can be ranked, and for fp32 which inputs tell the twins from the reference.
-    Exit status: 0 all chosen problems are certified, 1 some are left.
+    Exit status: 0 all chosen problems are certified, 1 some are left, 2 the command cannot start.
     """
     from kernel_evaluator.machine.extras import require
+    from kernel_evaluator.problems import certificates, deciding
     from kernel_evaluator.problems.certificates import path_for
     from kernel_evaluator.problems.deciding import SHARPNESS
     from kernel_evaluator.records.rows import BOARD_PRECISIONS
@@ -60,9 +62,12 @@ def certify_command(
     except (EvaluationError, ValueError) as error:
         raise failed(error, 2) from error
     deadline = time.monotonic() + limit_s
-    left = _try_answers(problems, where, precision, out or path_for(precision), deadline, fresh=fresh)
+    answers, seen = out or path_for(precision), twins or SHARPNESS
+    _require_ours(answers, lambda: {**certificates.read(answers)})
+    _require_ours(seen, lambda: {**deciding.read(seen)["problems"]})
+    left = _try_answers(problems, where, precision, answers, deadline, fresh=fresh)
     if precision == "fp32":
-        left += _try_twins(problems, where, twins or SHARPNESS, deadline, fresh=fresh)
+        left += _try_twins(problems, where, seen, deadline, fresh=fresh)
     raise typer.Exit(1 if left else 0)
 
 
@@ -105,6 +110,15 @@ def _try_twins(problems: list[Problem], where: str, path: Path, deadline: float,
     left = sum(not sharpness.is_current(problem, known.get(_key(problem))) for problem in problems)
     say(f"{len(problems) - left} of {len(problems)} problems were tried by twins in {path}")
     return left
+
+
+def _require_ours(path: Path, read: Callable[[], object]) -> None:
+    try:
+        read()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        told = f"{path}: no file that kbl certify wrote: {why}; mend it, or name another"
+        raise failed(told, 2) from error
 
 
 def _told(entry: dict[str, Any]) -> str:

@@ -120,8 +120,12 @@ def problem_set_in(root: Path | None) -> ProblemSet:
 
 
 def picked_problems(root: Path | None, level: Iterable[int] | None, only: str) -> list[Problem]:
-    """Read the problems that `--level` and `--only` pick."""
+    """Read the problems that `--level` and `--only` pick; raise ValueError where there are none."""
     from kernel_evaluator.records.keys import KernelKey
 
     selection = selection_of(level, only)
-    return [each for each in problem_set_in(root) if selection.wants(KernelKey(each.level, each.problem_id))]
+    whole = problem_set_in(root)
+    picked = [each for each in whole if selection.wants(KernelKey(each.level, each.problem_id))]
+    if not picked:
+        raise ValueError(f"--level and --only pick no problem under {whole.root}; widen the choice")
+    return picked

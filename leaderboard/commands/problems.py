@@ -104,6 +104,8 @@ def check_command(  # noqa: PLR0913  # one option a choice
 
     if device not in ("cpu", "cuda") or sizes not in ("auto", "full", "reduced"):
         raise failed("--device must be cpu or cuda, --sizes auto, full or reduced", 2)
+    if against is not None and (device == "cuda" or sizes == "full"):
+        raise failed("--against compares at reduced sizes on the CPU: leave --device and --sizes out", 2)
     if device == "cuda" and not visible_gpus():
         raise failed("no GPU found; choose --device cpu", 2)
     require("evaluate", "kbl problems check")

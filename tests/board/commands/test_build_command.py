@@ -48,3 +48,10 @@ def test_a_file_that_is_no_submission_stops_the_command(tmp_path: Path) -> None:
 def test_a_timeout_that_never_ends_or_never_begins_is_refused(tmp_path: Path, seconds: str) -> None:
     ended = kbl("build", submission(tmp_path / "entry.json", "import torch"), "--timeout", seconds)
     assert (2, True) == (ended.returncode, "--timeout" in ended.stderr), ended.stderr
+
+
+def test_a_choice_that_picks_no_kernel_is_refused(tmp_path):
+    path = submission(tmp_path / "entry.json", "import torch")
+    ended = kbl("build", path, "--cache", tmp_path / "cache", "--only", "3/50")
+    assert ended.returncode == 2
+    assert f"{path}: --level, --only and --sample pick none of its kernels" in ended.stderr

@@ -130,6 +130,37 @@ def test_a_forward_at_full_size_is_timed_and_compared_by_shape(tmp_path):
     assert (found["holds"], found["finite"], found["error"]) == (True, True, "")
 
 
+@pytest.mark.parametrize("chosen", [["--sizes", "full"], ["--device", "cuda"]])
+def test_what_would_compare_nothing_is_refused(tmp_path, chosen):
+    arguments = ["problems", "check", "--only", "1/19", "--against", str(tmp_path), *chosen]
+    ended = CliRunner().invoke(app, arguments)
+    assert ended.exit_code == 2
+    assert "--against compares at reduced sizes on the CPU" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["problems", "list"], ["problems", "check"], ["certify", "--device", "cpu"]]
+)
+def test_a_choice_that_picks_no_problem_is_refused(command):
+    ended = CliRunner().invoke(app, [*command, "--level", "1", "--only", "2/40"])
+    assert ended.exit_code == 2
+    assert "--level and --only pick no problem" in ended.stderr
+
+
+@pytest.mark.parametrize("text", ["{}", "[", "[]"])
+@pytest.mark.parametrize("option", ["--out", "--twins"])
+def test_certify_names_a_file_that_is_none_of_its_own(tmp_path, text, option):
+    (tmp_path / "broken.json").write_text(text)
+    files = {name: str(tmp_path / "new.json") for name in ("--out", "--twins")}
+    files[option] = str(tmp_path / "broken.json")
+    named = [part for pair in files.items() for part in pair]
+    ended = CliRunner().invoke(
+        app, ["certify", "--device", "cpu", "--only", "1/19", "--limit-s", "0", *named]
+    )
+    assert ended.exit_code == 2
+    assert f"{tmp_path / 'broken.json'}: no file that kbl certify wrote" in ended.stderr
+
+
 def test_a_problem_is_shown_by_place_or_name_at_either_size():
     by_place = CliRunner().invoke(app, ["problems", "show", "1/19"]).output
     assert by_place == CliRunner().invoke(app, ["problems", "show", "19_ReLU.py"]).output
