@@ -61,7 +61,8 @@ def audit_command(
     try:
         recorded = read_result(result)
         entry, settings, place = _judged_by(recorded, submission, device, engine)
-        chosen = [KernelKey.parse(key) for key in keys.split(",")] if keys else choose(recorded, top)
+        named = dict.fromkeys(KernelKey.parse(key) for key in keys.split(",")) if keys else {}
+        chosen = [*named] or choose(recorded, top)
         _require_rows(recorded, chosen)
         known = load_problems(problem_set_in(problems), chosen, recorded.sizes)
         jobs = jobs_for(chosen, entry.kernels, known)

@@ -214,7 +214,7 @@ def test_a_kernel_without_a_row_is_told_before_anything_else_is_read(recorded):
 
 def test_an_audit_says_which_rows_hold_in_a_fresh_process_with_new_seeds(recorded, tmp_path):
     out = tmp_path / "audit.json"
-    audited = run("audit", recorded, "--keys", str(KEYS[1]), "--out", str(out))
+    audited = run("audit", recorded, "--keys", f"{KEYS[1]},{KEYS[1]}", "--out", str(out))
     assert f"{KEYS[1]}: holds" in audited.output, audited.output
     assert audited.exit_code == 0
     (found,) = json.loads(out.read_text())
