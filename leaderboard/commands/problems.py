@@ -104,6 +104,9 @@ def check_command(  # noqa: PLR0913  # one option a choice
 
     if device not in ("cpu", "cuda") or sizes not in ("auto", "full", "reduced"):
         raise failed("--device must be cpu or cuda, --sizes auto, full or reduced", 2)
+    if prove and (root or against or device == "cuda" or sizes == "full"):
+        words = "--prove keeps what KernelBench's own problems give at reduced sizes on the CPU: "
+        raise failed(f"{words}leave --root, --against, --device and --sizes out", 2)
     if against is not None and (device == "cuda" or sizes == "full"):
         raise failed("--against compares at reduced sizes on the CPU: leave --device and --sizes out", 2)
     if device == "cuda" and not visible_gpus():
@@ -116,7 +119,7 @@ def check_command(  # noqa: PLR0913  # one option a choice
         else:
             findings = _check_values(problems, _check(against), jobs, out)
             fine = all(finding.holds or finding.skipped for finding in findings)
-            if prove and against is None:
+            if prove:
                 _keep_proven(problems, findings)
     except (OSError, ValueError) as error:
         raise failed(error, 2) from error

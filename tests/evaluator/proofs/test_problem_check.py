@@ -138,6 +138,13 @@ def test_what_would_compare_nothing_is_refused(tmp_path, chosen):
     assert "--against compares at reduced sizes on the CPU" in ended.stderr
 
 
+@pytest.mark.parametrize("chosen", [["--root", "."], ["--against", "."], ["--sizes", "full"]])
+def test_what_others_give_is_not_kept_as_proven(chosen):
+    ended = CliRunner().invoke(app, ["problems", "check", "--only", "1/19", "--prove", *chosen])
+    assert ended.exit_code == 2
+    assert "--prove keeps what KernelBench's own problems give" in ended.stderr
+
+
 @pytest.mark.parametrize(
     "command", [["problems", "list"], ["problems", "check"], ["certify", "--device", "cpu"]]
 )
