@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -138,14 +138,15 @@ def _report(
         more_warnings=max(0, len(pointed) - most),
         sha256=hashlib.sha256(document.raw).hexdigest(),
         kernels=0 if found else len(document.kernels),
-        unscored=() if found else _unscored(document),
+        unscored=() if found else unscored(map(KernelKey.parse, document.kernels)),
     )
 
 
-def _unscored(document: Document) -> tuple[str, ...]:
-    keys = sorted(map(KernelKey.parse, document.kernels))
-    scored = {(key.level, key.problem_id) for key in keys if key.sample == 0}
-    rest = dict.fromkeys((key.level, key.problem_id) for key in keys)
+def unscored(keys: Iterable[KernelKey]) -> tuple[str, ...]:
+    """Name the problems, such as 1/19, that have samples but no sample 0."""
+    found = sorted(keys)
+    scored = {(key.level, key.problem_id) for key in found if key.sample == 0}
+    rest = dict.fromkeys((key.level, key.problem_id) for key in found)
     return tuple(f"{level}/{problem_id}" for level, problem_id in rest if (level, problem_id) not in scored)
 
 

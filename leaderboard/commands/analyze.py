@@ -57,6 +57,7 @@ def analyze_command(
     As in KernelBench, rates are over all problems of the run's levels, and fast_p is strict (speedup > p).
     Exit status: 0 shown, 1 a file cannot be read or the plot cannot be drawn, 2 an option is wrong.
     """
+    from leaderboard.checks.report import unscored
     from leaderboard.commands.validate import unscored_words
     from leaderboard.files.store import StoreError
     from leaderboard.runs.analyze import DEFAULT_THRESHOLDS, Question, analyze, fast_p_curve
@@ -81,10 +82,8 @@ def analyze_command(
             draw_fast_p(plot, measured.name, fast_p_curve(measured, problem_set, question))
     except (StoreError, PlotError, ValueError, OSError) as error:
         raise failed(error) from error
-    scored = {(key.level, key.problem_id) for key in measured.samples if key.sample == 0}
-    drawn = {(key.level, key.problem_id) for key in measured.samples}
-    if unscored := [f"{level}/{problem}" for level, problem in sorted(drawn - scored)]:
-        say(f"note: {unscored_words(unscored)}", err=True)
+    if passed_over := unscored(measured.samples):
+        say(f"note: {unscored_words(passed_over)}", err=True)
     untimed = (line["against"] for line in lines if line["correct"] and line["deployed"] is None)
     for shown in dict.fromkeys(untimed):
         if shown in times:
@@ -168,7 +167,7 @@ def _shown(lines: Sequence[Mapping[str, Any]], output: Format, facts: Mapping[st
 def _summary(comparison: EntryComparison) -> dict[str, Any]:
     interval = comparison.geomean_ci95
     ratio = comparison.geomean_ratio
-    others = comparison.on_other_problems if comparison.a.sizes == comparison.b.sizes else 0
+    others = comparison.on_other_problems
     times = f"{ratio:.3f}x" if ratio else "-"
     if interval:
         times += f" (95 % interval {interval[0]:.3f} to {interval[1]:.3f})"

@@ -56,7 +56,9 @@ class EntryComparison:
 
     @property
     def on_other_problems(self) -> int:
-        """Count the keys under which each run solved a problem of another source."""
+        """Count the keys under which each run, at the same sizes, solved a problem of another source."""
+        if self.a.sizes != self.b.sizes:
+            return 0
         return sum(1 for pair in self.pairs if pair.a and pair.b and _on_other_problems(pair.a, pair.b))
 
     @property

@@ -190,9 +190,11 @@ def _are_alike(values: Sequence[Any]) -> bool:
 
 def _recorded_runs(paths: Iterable[Path]) -> list[Path]:
     """The folders that kernels are taken from, and those named, as far as a run left its record there."""
-    folders = [folder for root in paths for folder in (root, *(path.parent for path in _python_files(root)))]
-    once = {folder.resolve(): folder for folder in reversed(folders)}
-    return [folder for folder in reversed(once.values()) if (folder / "generation_config.yaml").is_file()]
+    once: dict[Path, Path] = {}
+    for root in paths:
+        for folder in dict.fromkeys((root, *(path.parent for path in _python_files(root)))):
+            once.setdefault(folder.resolve(), folder)
+    return [folder for folder in once.values() if (folder / "generation_config.yaml").is_file()]
 
 
 def _python_files(root: Path) -> list[Path]:

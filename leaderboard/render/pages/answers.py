@@ -20,9 +20,10 @@ COST_MARGIN = (52.0, 12.0, 20.0, 38.0)
 
 @dataclass(frozen=True, kw_only=True)
 class BoardAnswer:
-    """The board in one line."""
+    """The board in one line. `place` says in words whether the best entry is first, alone or among others."""
 
     best: EntryLine
+    place: str
     against_best: Against | None
     solved: int
     faster: int
@@ -73,8 +74,10 @@ def answer(site: Site, view: BoardView) -> BoardAnswer | None:
         return None
     problems = ranked_problems(site, view)
     fastest = [view.fastest[problem] for problem in problems if problem in view.fastest]
+    first = "first" if best.sharing == 1 else "among the first"
     return BoardAnswer(
         best=best,
+        place="the only entry" if view.sent == 1 else first,
         against_best=best.standing.against.get("best"),
         solved=len(fastest),
         faster=sum(line.is_faster for line in fastest),

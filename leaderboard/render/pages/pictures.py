@@ -83,11 +83,10 @@ def write_board_picture(site: Site, view: BoardView) -> None:
         return
     best = found.best.standing
     cheats = str(found.rates.cheats) if found.rates else numbers.NONE
-    place = "first" if found.best.sharing == 1 else "among the first"
+    beside = f" of {numbers.count(view.sent)} entries" if view.sent > 1 else ""
     sheet = _Sheet(
         title=f"{site.data.config.title}: {view.title}",
-        subtitle=_covered(found.best.name, best.entry)
-        + (f", {place} of {numbers.count(view.sent)} entries" if view.sent > 1 else ", the only entry"),
+        subtitle=f"{_covered(found.best.name, best.entry)}, {found.place}{beside}",
         headline=numbers.speedup(best.overall.deployed_speedup),
         note=f"over eager PyTorch, 95 % interval {numbers.interval(best.deployed_ci95)}",
         below=[
