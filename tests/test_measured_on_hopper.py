@@ -3,11 +3,12 @@
 import json
 import re
 import statistics
+import tarfile
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from kernel_evaluator.records.rows import Row
+from kernel_evaluator.records.rows import Row, Status
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 from kernel_evaluator.timing.measurement import UNLIKE_SHARE, Measurement
 
@@ -525,10 +526,15 @@ def test_copies_in_bf16_judged_a_second_time_on_another_host_agree():
     assert (len(again), apart(recorded(before), intervals(again))) == (139, [])
 
 
-def test_kernels_in_bf16_judged_twice_on_h200s_agree_but_for_nine():
-    copies, tritons, compiled = (
+def test_kernels_in_bf16_judged_twice_on_h200s_agree_but_for_twenty():
+    copies, tritons, compiled, autotuned = (
         twice_there(f"results/H200-bf16/{entry}.json")
-        for entry in ("pytorch-eager-bf16", "founders-triton-bf16", "torch-compile-bf16")
+        for entry in (
+            "pytorch-eager-bf16",
+            "founders-triton-bf16",
+            "torch-compile-bf16",
+            "torch-compile-max-autotune-bf16",
+        )
     )
     assert copies == (147, 147, [])
     assert tritons == (102, 96, [("level_1_problem_12_sample_0", 1.73, 1.24)])
@@ -546,13 +552,19 @@ def test_kernels_in_bf16_judged_twice_on_h200s_agree_but_for_nine():
     vgg = record["level_3_problem_11_sample_0"]
     times = [figures(each)["runtime_ms"].median for each in (vgg.rounds, vgg.second["rounds"])]
     assert [round(ms, 2) for ms in times] == [1.93, 1.6]
+    total, held, differ = autotuned
+    assert (total, held, len(differ)) == (167, 142, 11)
 
 
 def test_launching_a_call_took_longer_than_its_work_and_was_taken_for_shared_work():
     lines = (RESULTS / "put-aside-H200-bf16.jsonl").read_text("utf-8").splitlines()
-    ten, sixteen, ten_again, autotuned = map(Row.from_json, map(json.loads, lines))
+    ten, sixteen, ten_again, autotuned, autotuned_last, unlike = map(Row.from_json, map(json.loads, lines))
     record = recorded_rows("results/H200-bf16/torch-compile-bf16.json")
     last = record[str(ten.key)]
+    entry = "torch-compile-max-autotune-bf16"
+    before = recorded_rows(f"history/H200-bf16/{entry}/1.json")
+    now = recorded_rows(f"results/H200-bf16/{entry}.json")
+    lasting, brief = str(ten.key), "level_2_problem_81_sample_0"
     assert [row.failure.name for row in (ten, sixteen)] == ["RanWhileStopped"] * 2
     assert [round(each) for each in ten.rounds["paused_ms"]] == [809, 62]
     assert record[str(sixteen.key)].is_correct
@@ -560,11 +572,64 @@ def test_launching_a_call_took_longer_than_its_work_and_was_taken_for_shared_wor
         (ten_again, 0.33, 0.09, 0.84),
         (last, 0.43, 0.12, 0.63),
         (autotuned, 0.32, 0.09, 0.8),
+        (now[lasting], 0.35, 0.1, 0.78),
+        (autotuned_last, 0.29, 0.08, 0.9),
+        (before[brief], 0.58, 0.24, 0.99),
     ):
         assert row.failure.name == "WorkSharedBetweenCalls"
         said = [float(each) for each in re.findall(r"([\d.]+) ms", row.failure.message)]
         assert [round(each, 2) for each in (*said, row.speedup)] == [alone_ms, among_ms, speedup]
-    assert recorded_rows("results/H100-bf16/torch-compile-bf16.json")[str(ten.key)].is_correct
+    assert before[lasting] == autotuned
+    assert recorded_rows("results/H100-bf16/torch-compile-bf16.json")[lasting].is_correct
+    assert now[brief].is_correct and now[brief].second
+    right = now[str(unlike.key)]
+    assert (unlike.failure.name, right.status) == ("ClocksDisagree", Status.CORRECT)
+    assert [round(unlike.evidence[name], 2) for name in ("claimed_ms", "oracle_ms")] == [0.36, 0.38]
+    took = unlike.rounds["candidate_ms"]
+    assert [round(each(took), 2) for each in (min, max)] == [0.24, 0.66]
+    assert 8.5 < minutes_between(unlike, right) < 9.5
+
+
+def minutes_between(row, again):
+    first, last = (datetime.fromisoformat(each.finished_at) for each in (row, again))
+    return (last - first).total_seconds() / 60
+
+
+def test_kernels_judged_again_on_a_machine_started_anew_are_what_is_recorded(tmp_path):
+    with tarfile.open(RESULTS / "repeated-H200.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    found, changed, apart_there, hours = {}, {}, [], []
+    for path in sorted(tmp_path.glob("*/*.json")):
+        first = recorded_rows(f"results/{path.parent.name}/{path.name}")
+        again = {str(row.key): row for row in read_result(path).rows}
+        assert first.keys() == again.keys()
+        changed |= {key: row.status for key, row in again.items() if row.status != first[key].status}
+        both = [key for key, row in again.items() if row.is_correct and first[key].is_correct]
+        off = [outside(first[key].speedup_ci95, again[key].speedup) for key in both]
+        held = [sum(each <= share for each in off) for share in (0, ELSEWHERE_SHARE)]
+        lost = apart(
+            {key: first[key].speedup_ci95 for key in both}, {key: again[key].speedup_ci95 for key in both}
+        )
+        found[path.stem] = [len(both), *held, len(lost)]
+        hours += [round(minutes_between(first[key], again[key]) / 60) for key in both]
+        apart_there += lost
+    assert found == {
+        "pytorch-eager": [250, 241, 250, 0],
+        "pytorch-eager-bf16": [248, 241, 248, 0],
+        "founders-triton": [165, 115, 158, 1],
+        "founders-triton-bf16": [103, 75, 100, 2],
+    }
+    assert changed == {
+        "level_2_problem_13_sample_0": Status.CORRECT,
+        "level_3_problem_48_sample_0": Status.MISMATCH,
+    }
+    of_tolerance = [
+        recorded_rows("results/H200/founders-triton.json")[key].worst_error for key in sorted(changed)
+    ]
+    assert [round(share, 2) for share in of_tolerance] == [1.19, 1.0]
+    h100 = recorded_rows("results/H100/founders-triton.json")
+    assert [h100[key].status for key in sorted(changed)] == [Status.FRAGILE, Status.MISMATCH]
+    assert (min(hours), max(hours)) == (19, 44)
 
 
 def test_a_copy_in_bf16_was_put_aside_by_the_oracles_clock():

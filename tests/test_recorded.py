@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-import tarfile
 from pathlib import Path
 
 import pytest
-from kernel_evaluator.records.rows import ResultFile, Row, Status
-from kernel_evaluator.records.version import evaluator_sha256
+from kernel_evaluator.records.rows import Row, Status
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 
 from leaderboard.files.store import read_result
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = sorted((ROOT / "data/results/H200").glob("*.json"))
-BEGUN = sorted((ROOT / "benchmarks/begun").glob("*.tar.gz"))
 AUDITS = sorted((ROOT / "benchmarks/results").glob("audit-*-H200.json"))
 BASELINES = ("pytorch-eager", "torch-compile", "torch-compile-max-autotune")
 FOUNDERS = ("founders-cuda", "founders-triton")
@@ -47,43 +44,6 @@ def test_every_row_carries_what_its_verdict_stands_on(path: Path) -> None:
             assert row.failure and row.evidence, row.key
         else:
             assert row.failure, row.key
-
-
-def begun(archive: Path, folder: Path) -> dict[Path, ResultFile]:
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
-    return {path: read_result(path) for path in sorted(folder.glob("part-*/*/*.json"))}
-
-
-@pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
-def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Path, tmp_path: Path) -> None:
-    found = begun(archive, tmp_path)
-    assert found
-    for path, result in found.items():
-        assert {row.evaluator_sha256 for row in result.rows} == {evaluator_sha256()}, path
-        assert not (ROOT / "data/results" / path.parent.name / path.name).exists(), path
-
-
-@pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
-def test_the_readme_says_how_far_it_is(archive: Path, tmp_path: Path) -> None:
-    found = begun(archive, tmp_path)
-    (entry,) = {path.stem for path in found}
-    judged = sum(len(result.rows) for result in found.values())
-    said = f"`{entry}` is begun: {judged} of its 248 kernels are judged"
-    assert said in (ROOT / "README.md").read_text("utf-8")
-
-
-@pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
-def test_what_was_put_aside_of_it_is_told(archive: Path, tmp_path: Path) -> None:
-    (page,) = (ROOT / "docs/decisions").glob("0099-*.md")
-    told = " ".join(page.read_text("utf-8").split())
-    rows = [row for result in begun(archive, tmp_path).values() for row in result.rows]
-    for row in (row for row in rows if row.status == Status.QUARANTINED):
-        assert row.failure and row.failure.name == "WorkSharedBetweenCalls", row.key
-        alone_ms, among_ms = map(float, re.findall(r"([\d.]+) ms", row.failure.message))
-        said = f"{row.key.level}/{row.key.problem_id}, {alone_ms:.2f} and {among_ms:.2f}"
-        assert said in told, row.key
-        assert row.speedup and round(row.speedup, 1) <= 1.0
 
 
 def test_the_founders_kernels_are_right_and_many_are_faster_beyond_doubt() -> None:
