@@ -128,6 +128,7 @@ def test_a_forward_at_full_size_is_timed_and_compared_by_shape(tmp_path):
     (found,) = json.loads((tmp_path / "o.json").read_text())["problems"]
     assert ended.exit_code == 0
     assert (found["holds"], found["finite"], found["error"]) == (True, True, "")
+    assert ended.stdout.splitlines()[0] == f"3_9: holds: {found['seconds']} s"
 
 
 @pytest.mark.parametrize("chosen", [["--sizes", "full"], ["--device", "cuda"]])
