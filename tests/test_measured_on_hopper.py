@@ -598,7 +598,7 @@ def minutes_between(row, again):
 def test_kernels_judged_again_on_a_machine_started_anew_are_what_is_recorded(tmp_path):
     with tarfile.open(RESULTS / "repeated-H200.tar.gz") as packed:
         packed.extractall(tmp_path, filter="data")
-    found, changed, apart_there, hours = {}, {}, [], []
+    found, near, changed, hours = {}, {}, {}, []
     for path in sorted(tmp_path.glob("*/*.json")):
         first = recorded_rows(f"results/{path.parent.name}/{path.name}")
         again = {str(row.key): row for row in read_result(path).rows}
@@ -612,7 +612,12 @@ def test_kernels_judged_again_on_a_machine_started_anew_are_what_is_recorded(tmp
         )
         found[path.stem] = [len(both), *held, len(lost)]
         hours += [round(minutes_between(first[key], again[key]) / 60) for key in both]
-        apart_there += lost
+        if "eager" in path.stem:
+            means = [
+                statistics.mean(speedups_of_each_process(first[key]) + speedups_of_each_process(again[key]))
+                for key in both
+            ]
+            near[path.stem] = sum(abs(mean - 1) <= 0.01 for mean in means)
     assert found == {
         "pytorch-eager": [250, 241, 250, 0],
         "pytorch-eager-bf16": [248, 241, 248, 0],
@@ -630,6 +635,12 @@ def test_kernels_judged_again_on_a_machine_started_anew_are_what_is_recorded(tmp
     h100 = recorded_rows("results/H100/founders-triton.json")
     assert [h100[key].status for key in sorted(changed)] == [Status.FRAGILE, Status.MISMATCH]
     assert (min(hours), max(hours)) == (19, 44)
+    assert near == {"pytorch-eager": 240, "pytorch-eager-bf16": 237}
+
+
+def speedups_of_each_process(row):
+    measured = [row.rounds, *([row.second["rounds"]] if row.second else [])]
+    return [figures(rounds)["speedup"] for rounds in measured]
 
 
 def test_a_copy_in_bf16_was_put_aside_by_the_oracles_clock():
