@@ -24,6 +24,7 @@ from leaderboard.files.notices import Notice
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import clocks  # noqa: E402
 import constants  # noqa: E402
 import pictures  # noqa: E402
 import summary  # noqa: E402
@@ -191,6 +192,12 @@ def test_maintainers_are_told_how_large_sites_are() -> None:
     thousand, ten_thousand = (f"{each['size_bytes'] / 1e6:,.0f} MB" for each in figures)
     said = " ".join((ROOT / "docs/maintainers.md").read_text("utf-8").split())
     assert f"a thousand entries is {thousand}, one of ten thousand {ten_thousand}" in said
+    record = (ROOT / "docs/decisions/0083-a-build-knows-what-it-worked-out.md").read_text("utf-8")
+    costs = [each["one_changed_build_cpu_seconds"] for each in figures]
+    assert (
+        f"a thousand entries are {thousand} and ten thousand {ten_thousand}, "
+        f"and one changed entry costs {costs[0]:.1f} and {costs[1]:.0f} seconds"
+    ) in " ".join(record.split())
 
 
 def test_the_constants_of_the_method_are_those_of_the_code() -> None:
@@ -270,6 +277,50 @@ def test_the_index_lists_every_decision_record_and_which_are_superseded() -> Non
         for number, _, last in lines
         for by in re.findall(r"\d+", last)
     )
+
+
+def test_a_record_of_a_constant_that_is_gone_is_superseded_in_part() -> None:
+    folder = ROOT / "docs/decisions"
+    index = (folder / "README.md").read_text("utf-8")
+    superseded = dict(re.findall(r"^\| \[\d+\]\((\S+)\) \|.+\| *(.*?) *\|$", index, re.MULTILINE))
+    packages = (ROOT / "KernelBench/kernel_evaluator", ROOT / "leaderboard")
+    code = "\n".join(path.read_text("utf-8") for each in packages for path in each.rglob("*.py"))
+    there = set(re.findall(r"\b[A-Z]+_[A-Z_]+\b", code))
+    gone = {
+        path.name: names
+        for path in folder.glob("[0-9]*.md")
+        if (names := set(re.findall(r"`([A-Z]+_[A-Z_]+)`", path.read_text("utf-8"))) - there)
+    }
+
+    assert "0017-two-speeds-are-told-apart.md" in gone
+    assert {} == {name: names for name, names in gone.items() if not superseded[name]}
+
+
+def test_decision_40_says_what_both_clocks_gave(capsys: pytest.CaptureFixture[str]) -> None:
+    record = (ROOT / "docs/decisions/0040-the-oracles-clock-alone-is-too-coarse.md").read_text("utf-8")
+    rows = re.findall(r"^\| (?:copies|kernels),.+$", record, re.MULTILINE)
+    clocks.main()
+    printed = [re.findall(r"([\d.]+)%", line) for line in capsys.readouterr().out.splitlines()]
+
+    copies, alone, _, kernels = printed
+    assert [copies, alone, kernels] == [re.findall(r"([\d.]+) %", row) for row in rows]
+
+
+def test_decision_82_says_which_twins_the_tolerance_of_bf16_lets_pass() -> None:
+    record = (ROOT / "docs/decisions/0082-eight-times-the-error-of-bf16.md").read_text("utf-8")
+    said = [
+        (int(usual), int(both)) for usual, both in re.findall(r"^\|.+\| (\d+) \| (\d+) \|.+\|$", record, re.M)
+    ]
+    found = json.loads((ROOT / "benchmarks/results/half-precision-cpu.json").read_text("utf-8"))["problems"]
+    seen = [each for each in found.values() if "error" not in each]
+    twins = seen[0]["upstream"]
+    passed = [
+        {kind: each[twin][0] <= 1 for kind, each in problem.items()} for twin in twins for problem in seen
+    ]
+    counts = [passed[at : at + len(seen)] for at in range(0, len(passed), len(seen))]
+
+    assert len(seen) == 218
+    assert said == [(sum(p["upstream"] for p in each), sum(all(p.values()) for p in each)) for each in counts]
 
 
 def test_the_log_that_maintainers_are_shown_can_be_read() -> None:

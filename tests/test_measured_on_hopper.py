@@ -855,6 +855,36 @@ def test_intervals_of_copies_by_that_evaluator_held_one_and_met_again():
     assert (round(mean_s, 2), found["gpu_seconds_per_kernel"]) == (1.1, 1.44)
 
 
+def test_a_copy_came_out_fast_where_its_reference_lay_badly_more_often():
+    lines = map(json.loads, (RESULTS / "two-speeds-H200.jsonl").read_text("utf-8").splitlines())
+    took = {"reference": {}, "candidate": {}}
+    for each in lines:
+        if (each["run"], each["problem"]) == ("B", "2/77"):
+            took[each["side"]].setdefault(each["draw"], []).append(each["own_clock_ms"] / each["calls"])
+    lay_badly = [sum(statistics.median(ms) > 5.7 for ms in draws.values()) for draws in took.values()]
+    assert [len(draws) for draws in took.values()] == [24, 24]
+    said = (ROOT / "docs/decisions/0017-two-speeds-are-told-apart.md").read_text("utf-8")
+    told = "badly after {} of 24 draws and the candidate after {}:".format(*lay_badly)
+    assert told in " ".join(said.split())
+    reference, candidate = ([ms for draw in draws.values() for ms in draw] for draws in took.values())
+    ratios = [a / b for a, b in zip(reference, candidate, strict=True)]
+    assert round(statistics.median(ratios), 2) == 1.29
+
+
+def test_copies_on_a_busy_host_and_by_an_evaluator_of_that_day_repeated_within_a_hundredth():
+    for name, seconds, near, worst, repeated in (
+        ("evaluator-busy", [378, 378], [0.968, 0.956], [0.021, 0.067], 0.956),
+        ("evaluator", [360, 363], [0.972, 0.976], [0.023, 0.026], 0.96),
+    ):
+        found = json.loads((RESULTS / f"{name}-H200.json").read_text("utf-8"))
+        assert [round(run["seconds"]) for run in found["runs"]] == seconds
+        pairs = [(row["speedup"], row["speedup_again"]) for row in found["rows"]]
+        off = [[abs(each - 1) for each in run] for run in zip(*pairs, strict=True)]
+        assert [round(statistics.mean(each <= 0.01 for each in run), 3) for run in off] == near
+        assert [round(max(run), 3) for run in off] == worst
+        assert statistics.mean(abs(b / a - 1) <= 0.01 for a, b in pairs) == repeated
+
+
 def test_two_cheats_of_one_page_gain_nowhere():
     for gpu, half, earlier in (("H200", 105, 0), ("CPU", 46, 1)):
         said = json.loads((RESULTS / f"generic-{gpu}.json").read_text("utf-8"))["cheats"]

@@ -49,3 +49,10 @@ def test_killed_commands_lost_nothing_and_left_nothing():
     assert {"SIGKILL", "SIGTERM", "SIGINT"} == {
         name for kind in found["kinds"].values() for name in kind["signals"]
     }
+
+
+def test_decision_45_says_what_honest_kernels_called():
+    found = record("system-calls-cpu")
+    said = (ROOT / "docs/decisions/0045-walls-are-tried.md").read_text("utf-8")
+    told = f"{len(found['calls'])} calls by {found['processes']:,} processes of {found['verdicts']['correct']} kernels"
+    assert told in " ".join(said.split())
