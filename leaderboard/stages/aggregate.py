@@ -65,11 +65,11 @@ class _Entry:
 def aggregate(
     results: Iterable[ResultFile], submissions: Mapping[str, Submission], certificates: Certificates
 ) -> tuple[Board, ...]:
-    """Make the boards: one a GPU model and size class, the reference GPU first, reduced sizes last.
+    """Make the boards: one a GPU model, precision and size class, those of reduced sizes last.
 
     Results whose submission is missing are left out, as are rows whose kernel the submission has no more, and
-    speedups that were found once and have to be found twice. Raises StoreError where `certificates` say
-    nothing of a precision.
+    speedups of entries, not of baselines, that were found once and have to be found twice. Raises StoreError
+    where `certificates` say nothing of a precision.
     """
     known = (result for result in results if result.entry in submissions)
     return rank((score(result, submissions[result.entry], certificates) for result in known), certificates)
@@ -154,7 +154,10 @@ def _place(standing: Standing) -> tuple[bool, float, str]:
 
 
 def counted(result: ResultFile, submission: Submission) -> ResultFile:
-    """Leave out the rows that count nowhere: of kernels that are no more, or found once of twice."""
+    """Leave out the rows that count nowhere: of kernels that are no more, or found once of twice.
+
+    A baseline's speedup is not ranked, and counts as it was found once.
+    """
     digests = submission.digests
     found = result if submission.is_baseline else found_as_often_as_asked(result)
     return _cut_to(found, (row for row in found.rows if digests.get(row.key) == row.kernel_sha256))

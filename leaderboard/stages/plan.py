@@ -62,7 +62,8 @@ def make_plan(
 ) -> Plan:
     """Subtract the rows that are still good from the wanted kernels; earlier files of `previous` win.
 
-    `again` subtracts nothing. Without it only rows that are nobody's fault, `infra_error`, are not good.
+    `again` subtracts nothing. Without it a row is good that is of this evaluator and no `infra_error`: that
+    is nobody's fault.
     `confirms`: a speedup that counts has to be found twice.
     """
     every = {

@@ -231,7 +231,7 @@ def _correct_row(row: Row) -> Iterator[str]:
 
 
 def times_are_plausible(case: Case) -> Iterator[str]:
-    """Nothing was judged before there was this evaluator, nor in time to come, nor outside the run."""
+    """Nothing was judged before there was this evaluator, nor in time to come."""
     result = case.result
     now = datetime.now(UTC)
     for name, text in (("started_at", result.started_at), ("finished_at", result.finished_at)):

@@ -79,10 +79,11 @@ class Scores:
 class Standing:
     """One entry's line on a board. `rank` is shared by entries that cannot be told apart.
 
-    `unranked_because` says why there is no rank: a baseline, an incomplete evaluation. `failures` counts
-    the kernels of sample 0 of problems that rank by status, with `missing` for those without. `result`
-    holds the rows of kernels that the submission still has. `against` holds scores against other references
-    than eager PyTorch, over all ranked levels, and `levels_against` those of each level.
+    `unranked_because` says why there is no rank: a baseline, another profile, no kernel on a problem that
+    ranks, or an incomplete evaluation. `failures` counts the kernels of sample 0 of problems that rank by
+    status, with `missing` for those without. `result` holds the rows that count. `against` holds scores
+    against other references than eager PyTorch, over all ranked levels, and `levels_against` those of each
+    level.
     """
 
     entry: str

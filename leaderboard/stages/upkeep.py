@@ -52,7 +52,7 @@ def due(
     precision: str = BOARD_PRECISIONS[0],
     whole: Sequence[str] | None = None,
 ) -> list[Due]:
-    """List merged entries with rows of an older evaluator or none at all, cheapest first.
+    """List merged entries with a result on the board and kernels without a good row, cheapest first.
 
     Where `whole` is given, its entries alone are listed, and every kernel of theirs. Entries of another
     precision than the board's are left out.
