@@ -1,4 +1,4 @@
-"""Reads `baselines/<gpu>.json`: PyTorch's own times, shown beside results. Judges nothing."""
+"""Reads `baselines/<board>.json`: PyTorch's own times, for comparisons and for what `record` believes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The evaluation server `kbl serve`: a queue of judgements over HTTP, judged by processes that stay ready.
 
-In: requests. Out: verdicts, metrics. May import: `stages`, `checks`.
+In: requests. Out: verdicts, metrics. May import: stages and below.
 """
 
 MAX_BATCH = 1000

@@ -1,4 +1,4 @@
-"""What people see while kernels are judged: a line a verdict, on a terminal a bar below, in CI nothing."""
+"""What people see while kernels are judged: a line a verdict, on a terminal a bar below, in CI only costs."""
 
 from __future__ import annotations
 

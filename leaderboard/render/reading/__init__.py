@@ -1,4 +1,4 @@
 """What the site is made from, read in one go.
 
-In: results, submissions, problems, baselines. Out: the data of the site. May import: files, stages, parts.
+In: results, submissions, problems, baselines. Out: the data of the site. May import: parts and below.
 """
