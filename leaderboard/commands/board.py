@@ -38,7 +38,7 @@ def due(
     ] = None,
     name: BoardOption = "",
 ) -> None:
-    """List the entries with rows of an older evaluator, cheapest first, and how to judge them here."""
+    """List the entries with kernels still to judge, as by an older evaluator, cheapest first, and how."""
     from leaderboard.github.board import due_on
     from leaderboard.stages.upkeep import affordable
 

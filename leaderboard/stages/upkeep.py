@@ -22,6 +22,7 @@ from leaderboard.files.notices import Notice, read_notices, write_notices
 from leaderboard.files.struck import Strike
 from leaderboard.files.submission import Submission
 from leaderboard.stages.boards import load_boards, read_submissions
+from leaderboard.stages.confirm import needs_second
 from leaderboard.stages.money import Estimate, estimate, seconds_by_kind
 from leaderboard.texts.inert import visible
 
@@ -70,7 +71,7 @@ def due(
         good = {
             (row.key, row.kernel_sha256)
             for row in rows
-            if row.evaluator_sha256 == ours and row.status is not Status.INFRA_ERROR
+            if row.evaluator_sha256 == ours and row.status is not Status.INFRA_ERROR and not needs_second(row)
         }
         digests = submission.digests
         left = tuple(k for k in submission.kernels if (k, digests[k]) not in good)
