@@ -22,6 +22,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
@@ -195,12 +196,12 @@ def _first_failure(checkout: Path, chosen: Sequence[str]) -> str | None:
     return found[1] if found else None
 
 
-def page(found: dict[str, Any], count: int) -> str:
-    """The table, as Markdown."""
+def page(found: dict[str, Any], count: int, day: str) -> str:
+    """The table, as Markdown; `day` is that of the count."""
     measured = tomllib.loads(MEASURED.read_text("utf-8"))
     values = constants()
     lines = [
-        f"Of {count} evaluations on record. Honest kernels and exploits are counted apart.",
+        f"Of {count} evaluations on record on {day}. Honest kernels and exploits are counted apart.",
         "",
         "| constant | value | at nothing | without bound | at four times | at a quarter | measured |",
         "|---|---|---|---|---|---|---|",
@@ -271,9 +272,15 @@ def main() -> None:
             }
             for name in constants()
         }
-        said = {"evaluator_sha256": evaluator_sha256(), "evaluations": len(rows), "constants": found}
+        day = datetime.now(UTC).date().isoformat()
+        said = {
+            "evaluator_sha256": evaluator_sha256(),
+            "evaluations": len(rows),
+            "day": day,
+            "constants": found,
+        }
         write_atomically(RESULT, json.dumps(said, indent=1) + "\n")
-        renew(PAGE, BEGIN, END, page(found, len(rows)))
+        renew(PAGE, BEGIN, END, page(found, len(rows), day))
 
 
 def _options() -> argparse.Namespace:
