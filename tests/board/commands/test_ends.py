@@ -108,7 +108,7 @@ def test_a_standard_output_that_is_closed_is_no_traceback() -> None:
 
 
 def test_a_full_disk_is_one_line_where_standard_output_is_closed() -> None:
-    failing = "cli.app = lambda **_: open('/dev/full', 'w').write('x' * 99999)"
+    failing = "cli.app = lambda **_: print('x', file=open('/dev/full', 'w'), flush=True)"
     program = f"import sys; sys.stdout = None; from leaderboard import cli; {failing}; cli.run()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     last = done.stderr.splitlines()[-1]

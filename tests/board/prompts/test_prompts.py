@@ -110,8 +110,8 @@ components = ["instruction", "arch_block", "problem_statement"]
         (b"", "'options' is missing"),
         (b"x = {", "Invalid initial character"),
         (b"\xff", "codec can't decode"),
-        (b"options = 3", "not iterable"),
-        (b"[options.one_shot]\ncomponents = 5", "not iterable"),
+        (b"options = 3", "iterable"),
+        (b"[options.one_shot]\ncomponents = 5", "iterable"),
         (b'[options.two_shots]\ncomponents = ["a"]', "prompt must be one of two_shots; got 'one_shot'"),
     ],
 )
