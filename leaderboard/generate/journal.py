@@ -14,6 +14,7 @@ from typing import Any
 
 from kernel_evaluator.records.keys import KernelKey
 
+from leaderboard.files.store import naming
 from leaderboard.files.workfile import utc_now
 from leaderboard.generate.completions import Completion, cost_of, count_of
 
@@ -92,7 +93,7 @@ class Journal:
 def append_line(path: Path, values: Mapping[str, Any]) -> None:
     """Append one object as a line of JSON; it is on disk before this returns."""
     line = json.dumps(values, ensure_ascii=False)
-    with _LOCK:
+    with _LOCK, naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as stream:
             # A line that a kill cut off is closed first, so that this one stays readable.

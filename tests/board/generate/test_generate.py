@@ -578,6 +578,16 @@ def test_a_journal_cut_off_by_a_kill_is_read_and_continued(tmp_path):
     assert 3 == len(journal.path.read_text().splitlines())
 
 
+def test_a_full_disk_is_said_of_the_file_that_finds_no_room(tmp_path):
+    replies = tmp_path / "run" / "replies.jsonl"
+    replies.parent.mkdir()
+    replies.symlink_to("/dev/full")
+    with serving(CannedModel(kernel_for)) as url:
+        done = generate(tmp_path, url, "--subset", "1", by=kbl_process)
+    said = f"error: {replies} cannot be written: No space left on device"
+    assert (2, said) == (done.returncode, done.stderr.splitlines()[-1])
+
+
 def test_problems_are_named_by_level_range_or_list(tmp_path):
     for level, subset, only, drawn in (
         ([2], (3, 4), "", [(2, 3), (2, 4)]),
