@@ -50,14 +50,14 @@ class Sample:
 def read_samples(runs: Sequence[Path], results: Sequence[Path]) -> list[Sample]:
     """Read runs and results; raise StoreError where a run kept no replies, or a file is none.
 
-    A run that two of the paths lead to is one.
+    A run that two of the paths lead to is one. A row of a result goes before that of a turn.
     """
     rows = dict(_of_results(results))
     samples: list[Sample] = []
     for run in dict.fromkeys(path.resolve() for path in runs):
         try:
             replies = list(read_replies(run))
-            known = {**rows, **dict(_of_turns(run, {reply.key for reply in replies}))}
+            known = {**dict(_of_turns(run, {reply.key for reply in replies})), **rows}
         except ValueError as error:
             raise StoreError(str(error)) from error
         if not replies:

@@ -25,6 +25,7 @@ from leaderboard.files import store
 from leaderboard.files.submission import kernel_sha256
 from leaderboard.generate.replies import read_replies
 from leaderboard.generate.request import GenerationRequest
+from leaderboard.generate.turns import Turn, TurnFile
 
 KERNEL = (
     "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
@@ -161,6 +162,17 @@ def test_the_turns_of_a_sample_carry_their_feedback_and_rewards(tmp_path):
     assert ["mismatch", "correct", "correct"] == [turn["status"] for turn in line["turns"]]
     assert [0.1, True] == [line["turns"][0]["reward"], line["best_reward"] > 0.6]
     assert "differs at [0, 0]" in line["turns"][1]["feedback"]
+
+
+def test_a_result_that_is_named_goes_before_what_a_turn_found(run, tmp_path):
+    folder, result = run
+    (turns := tmp_path / "run").mkdir()
+    (turns / "replies.jsonl").write_bytes((folder / "replies.jsonl").read_bytes())
+    [first, *_] = read_replies(turns)
+    [row] = rows_of([_job(first.key, first.code)])
+    TurnFile(folder=turns, key=first.key).write([Turn(code=first.code, row=replace(row, speedup=9.0))])
+    found = [conversations(read_samples([turns], results), Thinking()) for results in ([], [result])]
+    assert [9.0, 3.0] == [data.lines[0]["speedup"] for data in found]
 
 
 def test_the_same_kernel_is_in_one_pair_of_a_prompt_alone(run):
