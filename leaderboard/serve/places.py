@@ -8,16 +8,20 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from kernel_evaluator.machine.extras import require
-
 from leaderboard.serve.workers import WorkerDevice
-from leaderboard.stages.engines import EvaluationError, gpu_of, visible_gpus
+from leaderboard.stages.engines import EvaluationError, gpu_of, open_place, visible_gpus
 
 
 def devices_of(engine: str, device: str, gpus: Sequence[int] | None) -> list[WorkerDevice]:
-    """List the places to judge; raise EvaluationError where there is none, or they are of several models."""
+    """List the places to judge; raise EvaluationError where there is none, or they are of several models.
+
+    A cluster is joined and left: the processes that judge join it anew.
+    """
     if engine == "ray":
-        require("ray", "the engine ray")
+        open_place(engine, device, gpus=gpus)
+        import ray
+
+        ray.shutdown()
         return [WorkerDevice(name="ray", engine="ray")]
     if engine != "local":
         raise EvaluationError(f"--engine must be local or ray, got {engine!r}")

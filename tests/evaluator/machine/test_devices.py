@@ -65,6 +65,13 @@ def test_a_server_judges_on_one_model_and_remembers_by_that(tmp_path, monkeypatc
     assert place_of("local", "cuda", [0]) != place_of("local", "cuda", [1])
 
 
+def test_a_server_does_not_start_before_a_cluster_that_cannot_be_joined(monkeypatch):
+    pytest.importorskip("ray", reason="ray is not installed: pip install '.[ray]'")
+    monkeypatch.setenv("RAY_ADDRESS", "nonsense")
+    with pytest.raises(EvaluationError, match=r"no Ray cluster can be joined .* name one by RAY_ADDRESS"):
+        devices_of("ray", "cpu", None)
+
+
 def test_a_server_knows_a_cluster_again_by_the_model_that_is_asked_for(monkeypatch):
     monkeypatch.delenv("KERNELBENCH_RAY_GPU", raising=False)
     assert place_of("ray", "cuda") != place_of("ray", "cuda"), "it may have another model by then"
