@@ -97,7 +97,7 @@ class RunEvaluation:
             return
         results = eval_results(store.read_result(path))
         write_eval_results(self.run.eval_results_path, results)
-        if self.samples > 1:
+        if self.samples > 1 or self.run.pass_at_k_path.is_file():  # else of verdicts before
             write_pass_at_k(self.run.pass_at_k_path, results, self.pass_at)
 
 

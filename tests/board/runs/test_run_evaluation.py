@@ -29,8 +29,8 @@ def run(tmp_path):
     return folder
 
 
-def judge(run, settings=SETTINGS, level=1):
-    evaluation = RunEvaluation(run=run, level=level, settings=settings, problem_set=ProblemSet())
+def judge(run, settings=SETTINGS, level=1, **more):
+    evaluation = RunEvaluation(run=run, level=level, settings=settings, problem_set=ProblemSet(), **more)
     return evaluation.judge(Place(engine=FakeEngine(CPU), gpu="CPU"), lambda row: None)
 
 
@@ -69,6 +69,15 @@ def test_a_run_says_in_which_precision_it_was_judged(run):
     half = read_measured(run.path)
     assert ("fp32", "bf16") == (single.precision, half.precision)
     assert {} == compare(single, half).ratios, "each was held against a reference in its own precision"
+
+
+def test_pass_at_k_is_of_the_verdicts_beside_it(run):
+    run.write_kernel(KernelKey(1, 19, 1), "# status mismatch\nclass ModelNew: ...\n")
+    found = []
+    for samples, precision in ((2, "fp32"), (1, "bf16")):
+        judge(run, replace(SETTINGS, precision=precision), samples=samples)
+        found.append(json.loads(run.pass_at_k_path.read_text())["averages"]["avg_pass@1"])
+    assert [0.5, 1.0] == found
 
 
 def test_a_range_holds_both_its_ends_and_samples_below_their_number(run):
