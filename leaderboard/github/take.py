@@ -13,6 +13,7 @@ from pathlib import Path
 from kernel_evaluator.engines.epoch import price_of
 
 from leaderboard.files.ledger import Spending, read_all
+from leaderboard.files.store import StoreError
 from leaderboard.github import queue
 from leaderboard.github.changes import FOLDER
 from leaderboard.github.event import WorkflowRunner, write_outputs
@@ -92,10 +93,17 @@ def run_take(
 
 
 def run_next(host: Host, runner: WorkflowRunner, settings: RepositorySettings) -> None:
-    """Start another run where somebody may start: each run does so, and so the queue is worked off."""
-    there = change_queue(settings, runner, lambda as_it_is: as_it_is, "queue: begin")
-    if any(queue.next_up(there, board.name, board.at_once) for board in settings.boards):
-        host.work_off()
+    """Start another run where somebody may start: each run does so, and so the queue is worked off.
+
+    Where that fails the hourly run does it: what this run has begun or published must not fail with it.
+    """
+    try:
+        there = change_queue(settings, runner, lambda as_it_is: as_it_is, "queue: begin")
+        if any(queue.next_up(there, board.name, board.at_once) for board in settings.boards):
+            host.work_off()
+    except (HostError, GitError, StoreError) as error:
+        said = f"no other run was started, the hourly one looks who waits: {error}"
+        sys.stdout.write(annotation("warning", said) + "\n")
 
 
 def _look_after(desk: _Desk, there: Queue, item: QueueItem) -> Queue:

@@ -121,11 +121,13 @@ class Week:
         """Take one of the queue and begin to judge it, unless the run is lost."""
         folder = self.folder / str(number)
         shown = self._comments()
-        self._job(runner, lambda api, settings: run_take(api, runner, settings, folder / "job", self.now))
+        done = self._job(
+            runner, lambda api, settings: run_take(api, runner, settings, folder / "job", self.now)
+        )
         self._say_changes(shown)
         taken = (
             dict(line.split("=", 1) for line in runner.output.read_text().splitlines())
-            if runner.output.exists()
+            if done is not False and runner.output.exists()  # else nothing follows the job
             else {}
         )
         if taken:

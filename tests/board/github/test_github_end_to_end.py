@@ -699,14 +699,28 @@ def test_a_cap_below_what_starts_an_evaluation_is_named(project: Project) -> Non
     assert "None starts with less than $1.00" in project.comment(pull)
 
 
-def test_a_host_that_is_down_fails_the_run_and_keeps_the_place(project: Project) -> None:
+def test_a_host_that_is_down_fails_the_run_and_keeps_the_place_but_cuts_off_nobody_who_began(
+    project: Project,
+) -> None:
     lock(project, 7, times=2)
-    project.label(project.open_pull({PATH: GOOD}))
+    pull = project.open_pull({PATH: GOOD})
+    project.label(pull)
     project.host.faults = [Fault("GET", "/pulls/7", 99, 500)]
     run = hourly(project)
 
     assert "failure" == run.results["take"]
     assert [("alice-first", 0)] == in_queue(project)
+
+    (alice,) = json.loads(project.host.git("show", f"queue:{queue.FILE}"))
+    both = [alice, {**alice, "pull": 8, "entry": "bob-second", "asked_at": "2099-01-01T00:00:00+00:00"}]
+    project._commit({queue.FILE: json.dumps(both).encode()}, "queue", "queue", {})
+    project.host.faults = [Fault("POST", "/dispatches", 99, 500)]
+    run = hourly(project)
+
+    assert {"success", "skipped"} == set(run.results.values())
+    assert "::warning ::no other run was started" in run.jobs["take"].log
+    assert "Evaluated" in project.comment(pull)
+    assert [("bob-second", 0)] == in_queue(project)
 
 
 def button(project: Project, verb: str, sender: str = "maria", checkout: str = "main", **inputs: str) -> Run:
