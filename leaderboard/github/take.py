@@ -6,7 +6,7 @@ It first looks after those that should have ended. Whoever leaves the queue with
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,11 +36,12 @@ LEAST_USD = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class _Desk:
-    """What this run works with."""
+    """What this run works with. `reserved` is what runs as the ledger is read, with what it may spend."""
 
     voice: Voice
     settings: RepositorySettings
     now: datetime
+    reserved: tuple[Reserved, ...] = ()
 
     @property
     def runner(self) -> WorkflowRunner:
@@ -79,6 +80,9 @@ def run_take(
     there = change_queue(settings, runner, lambda as_it_is: as_it_is, "queue: begin")
     for item in queue.overdue(there, desk.now):
         there = _look_after(desk, there, item)
+    # Before the ledger: what ends from here on may count twice, and never goes uncounted.
+    at_work = tuple(Reserved(entry=item.entry, usd=item.max_usd) for item in there if item.is_running)
+    desk = replace(desk, reserved=at_work)
     bring_results(settings, runner)
     troubles: list[HostError] = []
     there = _without_strays(desk, there, troubles)
@@ -165,7 +169,7 @@ def _start_one(desk: _Desk, there: Queue, board: BoardSettings, out: Path, troub
     """Start who is next for a board, if one may; those who cannot are told and dropped on the way."""
     skipped: list[QueueItem] = []
     while item := queue.next_up(tuple(one for one in there if one not in skipped), board.name, board.at_once):
-        may = _allowance(desk, there, item)
+        may = _allowance(desk, item)
         begun = queue.begun(
             item, run=desk.runner.run_id, max_usd=may, now=desk.now, attempt=desk.runner.attempt
         )
@@ -205,10 +209,8 @@ def _moved(desk: _Desk, item: QueueItem) -> str:
     return ""
 
 
-def _allowance(desk: _Desk, there: Queue, item: QueueItem) -> float:
-    reserved = [Reserved(entry=other.entry, usd=other.max_usd) for other in there if other.is_running]
-    caps = desk.settings.money
-    return allowance(caps, item.entry, read_all(DATA), reserved, desk.now.date())
+def _allowance(desk: _Desk, item: QueueItem) -> float:
+    return allowance(desk.settings.money, item.entry, read_all(DATA), desk.reserved, desk.now.date())
 
 
 def _unaffordable(item: QueueItem, may: float, desk: _Desk) -> str:

@@ -1,5 +1,6 @@
 """The parts of the verbs that need no whole run: settings, progress, pushes, and a command line off a runner."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -33,12 +34,13 @@ from leaderboard.github.board import Asked, _left_of_month
 from leaderboard.github.evaluation import BILL
 from leaderboard.github.event import WorkflowRunner
 from leaderboard.github.gitrepo import GitError, RemoteBranch, commit_to_remote
-from leaderboard.github.host import connect
+from leaderboard.github.host import blob_sha, connect
 from leaderboard.github.publish import Publication, run_publish
-from leaderboard.github.queue import QueueItem, QueuePosition
+from leaderboard.github.queue import QueueItem, QueuePosition, without
+from leaderboard.github.queue_branch import change_queue
 from leaderboard.github.say import Voice, queued_report, running_report
 from leaderboard.github.settings import HostPatience, SettingsError, read_settings
-from leaderboard.github.take import _unaffordable
+from leaderboard.github.take import _unaffordable, run_take
 from leaderboard.show.comment import PullReport, render_comment
 from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 from leaderboard.stages.record import record_spending
@@ -330,6 +332,35 @@ def test_a_name_that_another_took_meanwhile_gets_no_result_and_what_was_spent_co
     assert "can no longer be read at the commit that was evaluated" in host.pulls[7].comments[0]["body"]
     (recorded,) = host.git("ls-tree", "-r", "--name-only", "main", "data/").split()
     assert recorded.startswith("data/spending/")
+
+
+def test_what_ends_while_the_next_is_chosen_counts_against_the_caps(
+    host: Host, asked: Publication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "work")
+    settings = read_settings(SETTINGS)
+    settings = replace(settings, host=PATIENCE, money=replace(settings.money, usd_per_month=100.0))
+    ending = replace(WAITING, pull=9, entry="carol", run=3, due="2999-01-01T00:00:00+00:00")
+    closed = replace(WAITING, pull=8, entry="bob", head_sha=asked.head_sha, asked_at="2026-11-01T00:00:00Z")
+    mine = replace(WAITING, head_sha=asked.head_sha, blob_sha=blob_sha(RAW))
+    host.pulls[8] = replace(host.pulls[7], number=8, state="closed")
+    host.git("update-ref", "refs/pull/8/head", asked.head_sha)
+    with serve(host) as url:
+        api, runner = connect(url, "o/r", "p", patience=PATIENCE), runner_of(url, f"file://{tmp_path}")
+        change_queue(settings, runner, lambda _: (ending, closed, mine), "three")
+        told = api.put_status
+
+        def while_it_ends(*status: str, **words: str) -> None:
+            spent = Spending(day="2026-11-24", run=3, entry="carol", board="H100", usd=60.0)
+            ledger = RemoteBranch(url=runner.clone_url, ref="main")
+            commit_to_remote(ledger, lambda clone: record_spending(clone / "data", spent) or "spent")
+            change_queue(settings, runner, lambda there: without(there, ending.ticket), "ended")
+            told(*status, **words)
+
+        monkeypatch.setattr(api, "put_status", while_it_ends)
+        run_take(api, runner, settings, tmp_path / "job", datetime(2026, 11, 24, tzinfo=UTC))
+
+    assert 40.0 == json.loads((tmp_path / "job/job.json").read_text())["max_usd"]
 
 
 @pytest.mark.parametrize(
