@@ -97,13 +97,15 @@ def _judge(
 def _named(asked: Asked, board: BoardSettings) -> list[str] | None:
     if asked.verb == "second-look":
         return upkeep.top(DATA, SUBMISSIONS, board.name)
+    if asked.verb == "again" and not asked.entry:
+        raise UpkeepError("again needs an entry, got none: name it beside the button")
     return [asked.entry] if asked.verb == "again" else None
 
 
 def _nothing(asked: Asked, board: BoardSettings) -> str:
-    if asked.verb == "again" and asked.entry:
+    if asked.verb == "again":
         return upkeep.why_not(SUBMISSIONS, asked.entry, board.name, board.precision)
-    return f"no merged entry {asked.entry or 'of the top ten'} can be judged for {board.name}"
+    return f"no merged entry of the top ten can be judged for {board.name}"
 
 
 def due_on(board: BoardSettings, whole: list[str] | None = None) -> list[Due]:

@@ -1071,6 +1071,7 @@ def test_an_appeal_for_a_board_of_another_precision_is_refused_before_it_costs(p
 
     assert "failure" == run.results["board"]
     assert "alice-first is for boards of fp32" in run.log
+    assert "again needs an entry, got none" in button(project, "again").log
     assert [] == in_queue(project)
 
 
