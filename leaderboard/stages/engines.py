@@ -89,6 +89,7 @@ def _modal(
     from kernel_evaluator.engines.epoch import MAX_USD
     from kernel_evaluator.engines.modal import ModalEngine
     from modal.config import config
+    from modal.exception import Error as ModalError
 
     if not (config.get("token_id") and config.get("token_secret")):
         raise EvaluationError(
@@ -96,8 +97,8 @@ def _modal(
         )
     if device != "cuda" or gpus is not None:
         raise EvaluationError("the engine modal chooses its own GPUs; leave --device and --gpus out")
-    cap = MAX_USD if max_usd is None else max_usd
-    return Place(engine=ModalEngine(progress=progress, max_usd=cap), gpu="H100")
+    engine = ModalEngine(progress=progress, max_usd=MAX_USD if max_usd is None else max_usd)
+    return Place(engine=_Excused(engine, ModalError, "modal: "), gpu="H100")
 
 
 def _ray(device: str, gpus: Sequence[int] | None, progress: Progress | None, _: float | None) -> Place:
@@ -119,12 +120,13 @@ class _Excused:
 
     engine: Engine
     excuse: type[Exception]
+    whose: str = ""
 
     def run(self, jobs: Sequence[Job], settings: Settings) -> Iterator[Verdict]:
         try:
             yield from self.engine.run(jobs, settings)
         except self.excuse as error:
-            raise EvaluationError(str(error)) from error
+            raise EvaluationError(f"{self.whose}{error}") from error
 
 
 ENGINES: dict[str, Callable[[str, Sequence[int] | None, Progress | None, float | None], Place]] = {

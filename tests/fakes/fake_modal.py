@@ -68,6 +68,8 @@ class Connection:
         self.images: list[pb.Image] = []
         self.mounted: list[str] = []
         self.apps: list[str] = []
+        self.refusal = ""
+        """Why no app is made; one is where it is empty."""
         self._numbers = itertools.count(1)
 
     def new_id(self, prefix: str) -> str:
@@ -86,6 +88,8 @@ class Connection:
 
     async def AppCreate(self, stream):
         request = await stream.recv_message()
+        if self.refusal:
+            raise grpclib.GRPCError(grpclib.Status.UNAUTHENTICATED, self.refusal)
         self.apps.append(request.description)
         await stream.send_message(pb.AppCreateResponse(app_id=self.new_id("ap")))
 

@@ -557,3 +557,16 @@ def test_the_command_line_continues_what_an_earlier_run_left(fake: FakeModal, tm
     assert [{"level_1_problem_23_sample_0"}] == asked
     result = json.loads((tmp_path / "H100/alice-first.json").read_text())
     assert ["correct", "correct"] == [row["status"] for row in result["rows"]]
+
+
+def test_a_token_that_modal_refuses_is_said_in_a_line(
+    fake: FakeModal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake, "refusal", "Token ID is malformed")
+    path = tmp_path / "alice-first.json"
+    kernels = {"level_1_problem_19_sample_0": "class ModelNew: pass\n"}
+    path.write_text(json.dumps({"metadata": {"display_name": "Alice"}, "kernels": kernels}))
+    said = CliRunner().invoke(app, ["evaluate", str(path), "--engine", "modal", "--work", str(tmp_path)])
+
+    assert 1 == said.exit_code
+    assert said.output.endswith("modal: Token ID is malformed\n")
