@@ -220,12 +220,18 @@ class Host:
 
     @_telling
     def owners(self, path: str, base_ref: str) -> frozenset[int]:
-        """Give the account numbers of those whose merged pull requests brought the file."""
+        """Give the account numbers of those whose merged pull requests brought the file.
+
+        A commit that several people's pull requests hold makes nobody its owner: the host calls each of them
+        merged once one is, and anybody can open one with a commit of somebody else's.
+        """
         commits = self._repository.get_commits(sha=base_ref, path=path)
-        newest = [commit for commit, _ in zip(commits, range(OWNING_COMMITS), strict=False)]
-        pulls = [pull for commit in newest for pull in commit.get_pulls()]
-        merged = [pull for pull in pulls if pull.merged_at is not None and pull.base.ref == base_ref]
-        return frozenset(pull.user.id for pull in merged if pull.user is not None)
+        found: set[int] = set()
+        for commit, _ in zip(commits, range(OWNING_COMMITS), strict=False):
+            pulls = [each for each in commit.get_pulls() if each.merged_at and each.base.ref == base_ref]
+            senders = {pull.user.id if pull.user else NOBODY for pull in pulls}
+            found |= senders if len(senders) == 1 else set()
+        return frozenset(found - {NOBODY})
 
     @_telling
     def comment(self, number: int) -> str:

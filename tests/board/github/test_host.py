@@ -112,7 +112,7 @@ def test_an_entry_belongs_to_those_whose_merged_pull_requests_to_main_brought_it
         user = SimpleNamespace(id=number) if number else None
         return SimpleNamespace(user=user, merged_at=1 if merged else None, base=SimpleNamespace(ref=base))
 
-    pulls = [pull(1), pull(2, merged=False), pull(3, base="stable"), pull(0)]
-    commits = [SimpleNamespace(get_pulls=lambda: pulls)]
+    brought = ([pull(1), pull(2, merged=False), pull(3, base="stable"), pull(1)], [pull(0)], [])
+    commits = [SimpleNamespace(get_pulls=lambda pulls=pulls: pulls) for pulls in brought]
 
     assert {1} == host(get_commits=lambda **_: commits).owners("submissions/a.json", "main")

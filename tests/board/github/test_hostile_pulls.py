@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -226,6 +226,21 @@ def test_a_branch_that_forked_in_two_places_is_not_judged_by_one_of_them(
         assert OTHERS in "\n".join(again)
     finally:
         repository.git("update-ref", "refs/heads/main", before)
+
+
+@pytest.mark.parametrize("first", ["alice", "gone"])
+def test_a_commit_of_anothers_that_was_in_an_own_pull_request_too_makes_nobody_its_owner(
+    repository: Repository, served: tuple[Host, str], monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """The host calls a pull request merged as soon as its commits are on main, by whatever merge."""
+    host, _ = served
+    merged = host.pulls[2]
+    monkeypatch.setitem(host.pulls, 1, replace(host.pulls[1], author="bob", merge_commit=""))
+    monkeypatch.setitem(host.pulls, 2, replace(merged, author=first))
+    monkeypatch.setitem(host.pulls, 3, replace(merged, number=3, author="bob"))
+    repository.git("update-ref", "refs/pull/3/head", merged.merge_commit)
+
+    assert OTHERS in "\n".join(sent(repository, served, Hostile("theirs", {ALICES: MINE}, "")).problems)
 
 
 @pytest.mark.parametrize("author", ["alice", "maria"])
