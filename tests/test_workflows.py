@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -285,6 +286,18 @@ def test_the_folder_that_a_check_validates_stays_where_there_is_no_entry() -> No
     commands = [found.get("run", "") for found in job("validate.yml", "validate")["steps"]]
     assert ".venv/bin/kbl validate --format github submissions/" in commands
     assert (ROOT / "submissions/README.md").is_file(), "git keeps no empty folder"
+
+
+@pytest.mark.parametrize("entries", [0, 1])
+def test_the_schema_is_held_against_entries_where_there_are_any(tmp_path: Path, entries: int) -> None:
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "submissions").mkdir()
+    for number in range(entries):
+        (tmp_path / f"submissions/entry-{number}.json").touch()
+    said = subprocess.run(["make", "-n", "check"], cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert entries == said.stdout.count("submission.schema.json"), "a pattern of nothing is no file's name"
 
 
 def test_no_other_secret_is_named_anywhere() -> None:
