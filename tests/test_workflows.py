@@ -27,6 +27,7 @@ STEPS = [
 
 RIGHTS = {
     ("board.yml", "board"): {"contents": "write"},
+    ("board.yml", "site"): {"contents": "read", "pages": "write", "id-token": "write"},
     ("ci.yml", "check"): {"contents": "read"},
     ("ci.yml", "test"): {"contents": "read"},
     ("ci.yml", "gvisor"): {"contents": "read"},

@@ -880,7 +880,8 @@ def test_a_struck_kernel_counts_as_missing_and_its_row_stays(project: Project) -
     pull = project.open_pull({PATH: GOOD})
     project.label(pull)
     project.merge(pull)
-    button(
+    project.runner.with_site = True
+    run = button(
         project,
         "strike",
         entry="alice-first",
@@ -891,6 +892,7 @@ def test_a_struck_kernel_counts_as_missing_and_its_row_stays(project: Project) -
     assert 3 == len(project.result("alice-first")["rows"])
     assert "reads the answer" in project.on_main("data/notices.json")
     assert "level_1_problem_19_sample_0" in project.on_main("data/struck.json")
+    assert "reads the answer" in (run.site / "trust.html").read_text(), "no push of ours starts pages.yml"
 
 
 @pytest.mark.parametrize("since", [None, GOOD.replace(b"2.0", b"2.5")])
