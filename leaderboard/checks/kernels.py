@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from leaderboard.checks.document import MAX_KERNEL_BYTES, Document, Spot, quoted
 from leaderboard.garbage import without_collection
 from leaderboard.texts.json_positions import offset_inside
+from leaderboard.texts.python_source import parsed
 
 CLASS_NAME = "ModelNew"
 DEEPEST = 250
@@ -109,7 +110,7 @@ def _parse(source: str) -> ast.Module | _Unparsable:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source.removeprefix("\ufeff"))  # Python leaves it out, too
+            return parsed(source.removeprefix("\ufeff"))  # Python leaves it out, too
     except SyntaxError as error:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
         reason = f"{quoted(error.msg, 160)[1:-1]} (line {line}, column {column})"

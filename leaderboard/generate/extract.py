@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from leaderboard.checks.kernels import CLASS_NAME, bound_names
+from leaderboard.texts.python_source import parsed
 
 _FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([^\n`]*+)$")
 _INLINE = re.compile(r"```(.*?)```", re.DOTALL)
@@ -86,7 +87,7 @@ def kernel_block(answer: str) -> Block | None:
 
 def _binds_model(code: str, *, by_import: bool) -> bool:
     try:
-        tree = ast.parse(code)
+        tree = parsed(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     if not by_import:

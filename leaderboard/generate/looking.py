@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from kernel_evaluator.labels.static_check import validate_kernel_static
 
 from leaderboard.generate.extract import kernel_block, without_thoughts
+from leaderboard.texts.python_source import parsed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class Looking:
         if not self.check_kernel:
             return ""
         try:
-            compile(code, "kernel", "exec", dont_inherit=True)
+            compile(parsed(code, "kernel"), "kernel", "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return f"the code does not parse: {error}"
         if "ModelNew" not in code:

@@ -11,6 +11,8 @@ from typing import Any
 
 from kernel_evaluator.records.keys import KernelKey
 
+from leaderboard.texts.python_source import parsed
+
 
 def structure_sha256(source: str) -> str:
     """Digest what a source does, not how it reads, in Python and in the C++ and CUDA that its strings hold.
@@ -19,7 +21,7 @@ def structure_sha256(source: str) -> str:
     are left out. A source that does not parse, or that is too deep to be walked, has its text's digest.
     """
     try:
-        tree = ast.parse(source)
+        tree = parsed(source)
         structure = ast.dump(_Anonymous(tree).visit(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         structure = source

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -12,6 +11,7 @@ from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_size
 from kernel_evaluator.records.rows import Sizes
 
 from leaderboard.checks.kernels import bound_names
+from leaderboard.texts.python_source import parsed
 
 if TYPE_CHECKING:
     from kernel_evaluator.problems.jobs import Settings
@@ -107,7 +107,7 @@ def problem_source(source: str) -> str:
     """
     source = source.removeprefix("\ufeff")  # Python leaves it out of a file, but not out of a text
     try:
-        bound = set(bound_names(ast.parse(source, "problem")))
+        bound = set(bound_names(parsed(source, "problem")))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"a problem must be Python: {error}") from error
     lacking = [name for name in _OF_A_PROBLEM if name not in bound]

@@ -7,6 +7,7 @@ from kernel_evaluator.problems.jobs import Job, Verdict, unmeasured_row
 from kernel_evaluator.records.rows import Environment, Failure, Status
 
 from leaderboard.checks.kernels import DEEPEST, is_too_deep
+from leaderboard.texts.python_source import takes_any_memory
 
 TOO_DEEP = Failure(
     name="NestedTooDeeply",
@@ -16,7 +17,9 @@ TOO_DEEP = Failure(
 
 
 def backends_of(source: str) -> tuple[Backend, ...]:
-    """Name what a kernel is written in; plain PyTorch where it is nested too deeply to be read."""
+    """Name what a kernel is written in; plain PyTorch where it is too deep, or too much, to be read."""
+    if takes_any_memory(source):
+        return (Backend.TORCH,)
     try:
         return recognise(source).backends
     except RecursionError:
