@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TextIO
 
 from kernel_evaluator.engines.wire import Answer, pack_answer, read_request
 from kernel_evaluator.problems.jobs import Job, Settings, Verdict
 from kernel_evaluator.walls import sandbox
+
+from leaderboard.stages.uses import too_deep
 
 
 class Streaming(Protocol):
@@ -49,15 +52,29 @@ def main(make_engine: MakeEngine = engine_of) -> None:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         first = json.loads(sys.stdin.readline())
         jobs, settings = read_request(first["batch"])
-        for verdict in make_engine(first, settings.device).run(_stream(jobs, sys.stdin), settings):
-            out.write(pack_answer(Answer(verdicts=(verdict,))) + "\n")
-            out.flush()
+        lock = threading.Lock()  # an engine may take jobs in a thread of its own
+
+        def tell(verdict: Verdict) -> None:
+            with lock:
+                out.write(pack_answer(Answer(verdicts=(verdict,))) + "\n")
+                out.flush()
+
+        for verdict in make_engine(first, settings.device).run(_stream(jobs, sys.stdin, tell), settings):
+            tell(verdict)
 
 
-def _stream(jobs: list[Job], requests: TextIO) -> Iterator[Job]:
-    yield from jobs
-    while line := requests.readline():
-        yield from read_request(json.loads(line)["batch"])[0]
+def _stream(jobs: list[Job], requests: TextIO, tell: Callable[[Verdict], None]) -> Iterator[Job]:
+    """Give the jobs that an engine can read, and tell of the others what it could not: they would end it."""
+    while True:
+        for job in jobs:
+            if verdict := too_deep(job):
+                tell(verdict)
+            else:
+                yield job
+        line = requests.readline()
+        if not line:
+            return
+        jobs = read_request(json.loads(line)["batch"])[0]
 
 
 if __name__ == "__main__":

@@ -80,11 +80,14 @@ def test_a_kernel_that_kills_the_worker_takes_none_of_its_batch_along(tmp_path):
         first = client.submit(1, 1, f"# until {tmp_path}/all-are-sent\n{KERNEL}")
         tickets = [client.submit(1, 2, f"# speedup {n}.0\n{KERNEL}") for n in (2, 3)]
         deadly = client.submit(1, 3, f"# die\n{KERNEL}")
+        deep = client.submit(1, 3, f"x = 1{'+1' * 600}\n{KERNEL}")
         tickets += [client.submit(1, 4, f"# speedup {n}.0\n{KERNEL}") for n in (4, 5)]
         (tmp_path / "all-are-sent").touch()
         assert [2.0, 3.0, 4.0, 5.0] == [client.wait(ticket.id, 120).speedup for ticket in tickets]
         lost = client.wait(deadly.id, 120)
         assert (Status.INFRA_ERROR, "WorkerLost") == (lost.status, lost.failure.name)
+        unread = client.wait(deep.id, 120)
+        assert (Status.COMPILE_ERROR, "NestedTooDeeply") == (unread.status, unread.failure.name)
         assert client.wait(first.id, 60).is_correct
         assert "ok" == client.health()["status"]
 
