@@ -30,7 +30,7 @@ class Shaping:
     """What each step on the way to a fast kernel is worth. The parts of a kernel's steps are added up."""
 
     compiled: float = 0.1
-    """It loads and builds; what it then does is wrong, or too slow, or takes too much memory."""
+    """It loads, as far as is known, and is wrong, fails, is too slow or takes too much memory."""
     fragile: float = 0.2
     """Right on the trials, wrong on other inputs: beside `compiled`."""
     correct: float = 0.4

@@ -20,7 +20,7 @@ _MEANINGS = {
     401: "There is no such API key.",
     403: "This key may not ask for that, or the request is from another machine or site.",
     404: "The key has no such judgement, or has it no more.",
-    409: "Another kernel was sent under this id.",
+    409: "Another kernel, problem or setting was sent under this id.",
     411: "Content-Length is missing.",
     413: "The request or a source is larger than it may be.",
     415: "The body does not say that it is JSON.",
