@@ -25,7 +25,7 @@ LABELS = {
     "blunt": "Low precision, or another cheaper way, passes on all inputs of this problem: none tells it.",
     "general": "Right on secret inputs of other shapes and strides too, where the problem allows these.",
     "fixed-shape": "Inputs of other shapes or strides are refused with an error, or some of them are.",
-    "wrong-elsewhere": "Wrong without a word on inputs of other shapes or strides.",
+    "wrong-elsewhere": "Wrong without a word on inputs of other shapes or strides, or dead, or too slow.",
     "deferred-work": "Work was put off until the output was asked for; every call is charged with it.",
 }
 
