@@ -208,9 +208,7 @@ WARNED = {
     "kernel nested deeply": Malformed(
         kernel("-" * 100_000 + "1"), "kernel-syntax", "it is nested too deeply"
     ),
-    "kernel of endless attributes": Malformed(
-        kernel("a" + ".b" * 100_000), "kernel-syntax", "is nested"
-    ),
+    "kernel of endless attributes": Malformed(kernel("a" + ".b" * 100_000), "kernel-syntax", "is nested"),
     "kernel of a long sum": Malformed(
         kernel(KERNEL + "x = 1" + "+1" * 600), "kernel-syntax", "nested more than 250 levels deep"
     ),
