@@ -19,6 +19,10 @@ from leaderboard.render.site import Site
 CUNEIFORM = "\U00012000 Lab e\u0301"
 """A sign that no font here has, and a mark that clings to a letter."""
 
+needs_a_font = pytest.mark.skipif(
+    not pictures._fonts_here(), reason="no font is here: apt-get install fonts-dejavu-core"
+)
+
 
 def site_of(**names: str) -> Any:
     """Stand for a site with these entries."""
@@ -29,12 +33,14 @@ def site_of(**names: str) -> Any:
     return cast(Any, SimpleNamespace(boards=[SimpleNamespace(entries=lines)]))
 
 
+@needs_a_font
 def test_names_that_no_font_here_has_are_found() -> None:
     assert pictures.not_covered(site_of(plain="Model 1", far="Быстрые ядра, e\u0301", old=CUNEIFORM)) == [
         "old"
     ]
 
 
+@needs_a_font
 def test_each_part_of_a_text_is_drawn_in_a_font_that_has_it() -> None:
     parts = pictures._parts(CUNEIFORM)
     assert [text for _, text in parts] == ["\U00012000 ", "Lab e\u0301"]
