@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,11 @@ def test_what_waits_for_a_reviewer_of_the_environment_is_kept_as_long_as_that_ma
 @pytest.mark.parametrize("job_id", ["check", "test", "gvisor"])
 def test_a_job_of_the_projects_own_checks_runs_what_it_is_named_for(job_id: str) -> None:
     assert f"make {job_id}" == job("ci.yml", job_id)["steps"][-1]["run"]
+
+
+def test_the_tests_run_on_the_oldest_python_that_an_install_takes() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["requires-python"] == f">={job('ci.yml', 'test')['strategy']['matrix']['python'][0]}"
 
 
 @pytest.mark.parametrize("name", NAMES)
