@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from kernel_evaluator.machine.figures import PLAUSIBLE, floor_ms, gpus
+from kernel_evaluator.machine.figures import PLAUSIBLE, floor_ms
 from kernel_evaluator.records.rows import ResultFile, Row, Status, Timing
 from kernel_evaluator.timing import suspicions
 from kernel_evaluator.timing.measurement import Measurement
@@ -39,7 +39,7 @@ def doubts(row: Row, result: ResultFile, usual_ms: float | None) -> Iterator[str
     if row.rounds is None:
         yield "rounds are missing: an evaluator that noted none judged it; evaluate it again"
         return
-    device = "cuda" if result.gpu in gpus() else "cpu"
+    device = "cpu" if result.gpu == "CPU" else "cuda"
     found = []
     for name, rounds in {"rounds": row.rounds, "second.rounds": (row.second or {}).get("rounds")}.items():
         if rounds is None:

@@ -270,6 +270,20 @@ def test_a_row_of_reduced_sizes_is_not_held_to_what_full_ones_need(house):
     assert [1, 0] == list(map(len, said))
 
 
+def test_work_put_off_is_charged_as_on_a_gpu_whatever_its_model_is_called(house):
+    found = measured(2.0)
+    late = replace(found.rounds[0].look, candidate_ms=[0.3])
+    found.rounds = [replace(r, look=late) for r in found.rounds]
+    row = replace(of_rounds(honest_row(), found), labels=("deferred-work",))
+    result = read_work_file(work_of(house, row))
+    uncharged = of_rounds(replace(row, labels=()), measured(2.0))
+    for gpu in ("H200", "GB300"):
+        on_it = replace(result, gpu=gpu)
+        assert list(doubts(row, on_it, None)) == []
+        claimed = replace(uncharged, rounds=row.rounds, second=row.second)
+        assert any("speedup must follow from the rounds" in doubt for doubt in doubts(claimed, on_it, None))
+
+
 def test_what_a_row_stands_on_follows_from_its_rounds():
     found = measured(2.0)
     found.rounds = [
