@@ -12,6 +12,7 @@ from kernel_evaluator.records.rows import Row, Status
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 
 from leaderboard.files.store import read_result
+from leaderboard.stages.boards import read_deals
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = sorted((ROOT / "data/results/H200").glob("*.json"))
@@ -20,6 +21,10 @@ BASELINES = ("pytorch-eager", "torch-compile", "torch-compile-max-autotune")
 FOUNDERS = ("founders-cuda", "founders-triton")
 BY_SOURCE = (*FOUNDERS, "founders-cutile", "first-light")
 """Labelled by what their sources say, not by what they launch: a kernel of one's own has no label then."""
+
+
+AS_LARGE_ON_A_CPU = "3_32"
+"""Its inputs are drawn by what a CPU showed, and its rows lack a label (decision 99)."""
 
 
 def rows_of(entry: str) -> tuple[Row, ...]:
@@ -34,9 +39,12 @@ def test_a_baseline_has_a_row_for_every_problem(entry: str) -> None:
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_every_row_carries_what_its_verdict_stands_on(path: Path) -> None:
-    result = read_result(path)
+    result, deals = read_result(path), read_deals()
     for row in result.rows:
         assert row.environment in result.environments, row.key
+        _, deal = deals[problem := f"{row.key.level}_{row.key.problem_id}"]
+        if row.speedup is not None and problem != AS_LARGE_ON_A_CPU:
+            assert ("blunt" in row.labels) == bool(deal.blunt), row.key
         if row.is_correct:
             assert row.speedup_ci95 and (row.labels or not row.elsewhere), row.key
             assert bool({"library", "mixed", "custom"} & set(row.labels)) == (path.stem not in BY_SOURCE)
