@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from kernel_evaluator.problems import deciding
 from kernel_evaluator.records.rows import Row, Status
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 
@@ -52,6 +53,13 @@ def test_every_row_carries_what_its_verdict_stands_on(path: Path) -> None:
             assert row.failure and row.evidence, row.key
         else:
             assert row.failure, row.key
+
+
+def test_twins_were_tried_on_as_few_distributions_as_the_method_says() -> None:
+    tried = [len(entry["inputs"]) for entry in deciding.read()["problems"]["full"].values()]
+    said = " ".join((ROOT / "docs/method.md").read_text("utf-8").split())
+    assert min(tried) == 4
+    assert f"Four are the least, and at full size {tried.count(4)} problems have no more." in said
 
 
 def test_the_founders_kernels_are_right_and_many_are_faster_beyond_doubt() -> None:
