@@ -38,6 +38,8 @@ class WorkFile:
         self.path = path
         self._blank = blank
         self._rows: dict[KernelKey, Row] = {}
+        self._kept: dict[KernelKey, str] = {}
+        self._kept_since = blank.started_at
         self._environments: dict[str, Environment] = {}
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -49,7 +51,8 @@ class WorkFile:
         self._rows.update({row.key: row for row in rows})
         self._environments.update({row.environment: known[row.environment] for row in rows})
         if rows:
-            self._blank = replace(self._blank, started_at=min(file.started_at for file in previous))
+            self._kept = {row.key: row.finished_at for row in rows}
+            self._kept_since = min(file.started_at for file in previous)
 
     def add(self, verdict: Verdict) -> Row:
         """Take a verdict in, replacing the kernel's earlier row; give the row as it is written."""
@@ -76,7 +79,9 @@ class WorkFile:
     def result(self) -> ResultFile:
         """Give the record as it stands now."""
         now = utc_now()
-        started_at = min(self._blank.started_at, now)  # the clock may have been set back since
+        continues = any(self._rows[key].finished_at == at for key, at in self._kept.items())
+        since = self._kept_since if continues else self._blank.started_at
+        started_at = min(since, now)  # the clock may have been set back since
         return with_rows(
             replace(self._blank, started_at=started_at, finished_at=now), self._rows, self._environments
         )

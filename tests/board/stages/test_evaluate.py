@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fake_engine import GPU, FakeEngine
-from kernel_evaluator.problems.jobs import Settings, unmeasured_row
+from kernel_evaluator.problems.jobs import Settings, Verdict, unmeasured_row
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Failure, Status
 
@@ -425,9 +425,13 @@ def test_a_result_began_with_its_first_row_and_never_after_it_ended(tmp_path):
     first, later = (
         dataclasses.replace(outcome.result, started_at=f"2026-01-0{day}T00:00:00Z") for day in (1, 2)
     )
-    work = WorkFile(evaluation.path, evaluation.blank)
+    now = dataclasses.replace(evaluation.blank, started_at="2026-01-03T00:00:00Z")
+    work = WorkFile(evaluation.path, now)
     work.keep(outcome.result.rows, [later, first])
     assert first.started_at == work.result().started_at
+    row = dataclasses.replace(outcome.result.rows[0], finished_at="2026-01-03T00:00:01Z")
+    work.add(Verdict(row=row, environment=outcome.result.environments[row.environment]))
+    assert now.started_at == work.result().started_at, "of what began before, all is judged anew"
     ahead = WorkFile(
         evaluation.path, dataclasses.replace(evaluation.blank, started_at="2999-01-01T00:00:00Z")
     )
