@@ -75,12 +75,12 @@ def run() -> None:
     """
     try:
         signal.signal(signal.SIGTERM, _terminate)
+        _open_what_is_closed()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # of what a terminal's encoding lacks
         status = _status()
-        if sys.stdout is not None:  # as where it was closed before the start
-            sys.stdout.flush()
+        sys.stdout.flush()
     except KeyboardInterrupt:  # while the options of all verbs are still read, or what was said is written
         status = 128 + (_signals or [signal.SIGINT])[0]
     except MissingExtraError as error:
@@ -92,11 +92,25 @@ def run() -> None:
     sys.exit(status)
 
 
+def _open_what_is_closed() -> None:
+    """Let standard streams that were closed before the start lead nowhere.
+
+    Else the next file that is opened has their number, and gets what processes started here print.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
 def _words_of(error: OSError) -> str:
     """Say what the machine, or a path, does not allow; raise an error again that names neither."""
     if error.errno in MACHINES:
-        if sys.stdout is not None:  # it is written to once more at the end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # It is written to once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         where = error.filename or "standard output, or what lies in TMPDIR,"
         return f"{where} cannot be written: {error.strerror}"
     if error.filename is None:

@@ -8,7 +8,6 @@ Run as a program it is `kbl` with this engine added as `fake`; FAKE_DELAY_S make
 
 import os
 import re
-import sys
 import time
 from dataclasses import replace
 from functools import cache
@@ -126,10 +125,9 @@ def measured(speedup):
 
 
 if __name__ == "__main__":
-    from leaderboard.cli import app
+    from leaderboard.cli import run
     from leaderboard.stages import engines
 
     delay_s = float(os.environ.get("FAKE_DELAY_S", "0"))
     engines.ENGINES["fake"] = lambda *_: engines.Place(engine=FakeEngine(delay_s=delay_s), gpu="H200")
-    sys.argv[0] = "kbl"
-    app()
+    run()

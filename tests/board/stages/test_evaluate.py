@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -140,6 +141,13 @@ def test_killed_at_any_moment_the_same_command_keeps_what_was_finished_and_does_
     assert len(work_file(tmp_path).rows) == PROBLEMS
     assert work_file(tmp_path).started_at == started_at
     assert [p.name for p in path.parent.glob("*.json")] == ["mine.json"]
+
+
+def test_kernels_are_judged_where_every_standard_stream_is_closed(tmp_path):
+    write_submission(tmp_path, problems=1)
+    verb = f"{shlex.join(command('mine.json'))} <&- >&- 2>&-"
+    done = subprocess.run(["/bin/sh", "-c", verb], cwd=tmp_path, check=False)
+    assert (0, ["correct"]) == (done.returncode, [row.status for row in work_file(tmp_path).rows])
 
 
 def test_an_interruption_ends_a_hanging_kernel_at_once_and_keeps_the_rest(tmp_path):
