@@ -6,6 +6,7 @@ The same rows give the same bytes. A column's meaning stands in the Parquet file
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from leaderboard.export.schemas import Columns, arrow_schema
 from leaderboard.files.store import written_beside
 
 _MADE_BY = "Made by KernelBench Leaderboard"
+_CONFIG = re.compile(r"^- config_name: (\w+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +45,18 @@ class Card:
 def write(folder: Path, tables: Sequence[Table], card: Card) -> None:
     """Write every table and the card.
 
-    Raises ValueError where the card would replace a README.md of another's, and where a row does not fit its
-    schema.
+    Raises ValueError where the card would replace a README.md of another's, or one of other tables, which
+    nobody could load then; and where a row does not fit its schema.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     readme = folder / "README.md"
-    if readme.exists() and _MADE_BY not in readme.read_text("utf-8", errors="replace"):
+    there = readme.read_text("utf-8", errors="replace") if readme.exists() else _MADE_BY
+    if _MADE_BY not in there:
         raise ValueError(f"{readme}: is no export's card, which would replace it; give --out another folder")
+    if others := set(_CONFIG.findall(there)) - {table.name for table in tables}:
+        raise ValueError(f"{readme}: is the card of {', '.join(sorted(others))}; give --out another folder")
     (folder / "data").mkdir(parents=True, exist_ok=True)
     for table in tables:
         schema = arrow_schema(table.columns, {"evaluator_sha256": evaluator_sha256()})

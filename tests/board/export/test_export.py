@@ -303,6 +303,8 @@ def test_an_export_replaces_no_readme_but_its_own(tmp_path):
     )
     for _ in range(2):
         tables.write(tmp_path / "own", [table], card)
+    with pytest.raises(ValueError, match=r"README.md: is the card of n; give --out another folder"):
+        tables.write(tmp_path / "own", [replace(table, name="other")], card)
     (tmp_path / "README.md").write_text("mine")
     with pytest.raises(ValueError, match=r"README.md: is no export's card"):
         tables.write(tmp_path, [table], card)
