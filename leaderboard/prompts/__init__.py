@@ -112,8 +112,8 @@ class PromptOptions:
 
 @cache
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file once."""
-    return tomllib.loads(path.read_text("utf-8"))
+    """Read a TOML file once; a mark that an editor set before its text is none of it."""
+    return tomllib.loads(path.read_text("utf-8-sig"))
 
 
 def backends() -> list[str]:

@@ -100,6 +100,8 @@ components = ["instruction", "arch_block", "problem_statement"]
 """)
     prompt = PromptOptions(custom="backwards", prompts_toml=path).render("source")
     assert "Answer with ModelNew.\n\n<source>\n\nSpeed this up in CUDA.\n" == prompt
+    (marked := tmp_path / "marked.toml").write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert prompt == PromptOptions(custom="backwards", prompts_toml=marked).render("source")
     with pytest.raises(ValueError, match="hardware"):
         PromptOptions(custom="backwards", prompts_toml=path, gpu_name="H100").render("source")
 
