@@ -244,6 +244,7 @@ def parse_price(text: str) -> TokenPrice | None:
 def open_judge(engine: str, device: str, precision: str) -> Judge:
     """Start the engine that judges between turns, at the sizes that fit the device."""
     from leaderboard.stages.engines import chosen_device, open_place
+    from leaderboard.stages.uses import judged
 
     device = chosen_device(device, engine)
     place = open_place(engine, device)
@@ -252,7 +253,7 @@ def open_judge(engine: str, device: str, precision: str) -> Judge:
 
     def judge(jobs: Sequence[Job]) -> Iterable[Row]:
         sized = [Job(key=job.key, source=job.source, problem=job.problem.reduced(table)) for job in jobs]
-        return (verdict.row for verdict in place.engine.run(sized, settings))
+        return (verdict.row for verdict in judged(place.engine, sized, settings))
 
     return judge
 

@@ -16,6 +16,7 @@ from kernel_evaluator.records.rows import ResultFile, Row, Status
 
 from leaderboard.stages.agreement import difference
 from leaderboard.stages.invariants import invariants
+from leaderboard.stages.uses import judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ def audit(
 ) -> Iterator[JudgedAgain]:
     """Judge kernels again and compare each with its recorded row; findings come as verdicts do."""
     recorded = {row.key: row for row in result.rows}
-    for verdict in engine.run(list(jobs), settings):
+    for verdict in judged(engine, jobs, settings):
         before = recorded[verdict.row.key]
         yield JudgedAgain(before=before, after=verdict.row, differs=difference(before, verdict.row))
 

@@ -17,6 +17,7 @@ from leaderboard.runs.pack import read_source
 from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.stages.checked import checked, checked_problem, reductions, sizes_on
 from leaderboard.stages.engines import chosen_device, open_place
+from leaderboard.stages.uses import judged
 from leaderboard.texts.say import say
 
 OWN_REFERENCE = (4, 1)
@@ -83,7 +84,7 @@ def run(options: Options) -> int:
         )
     )
     engine = open_place(options.eval_mode, device).engine
-    [verdict] = engine.run([Job(key=key, source=source, problem=problem)], settings)
+    [verdict] = judged(engine, [Job(key=key, source=source, problem=problem)], settings)
     for line in describe(verdict.row):
         say(line)
     return 0 if verdict.row.is_correct else 1

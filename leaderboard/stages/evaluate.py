@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 from kernel_evaluator.problems.jobs import Engine, Job, Settings, Verdict
@@ -26,7 +25,7 @@ from leaderboard.stages.checked import checked_problem, reductions
 from leaderboard.stages.confirm import confirmed, needs_second, second_settings
 from leaderboard.stages.engines import EvaluationError
 from leaderboard.stages.plan import Plan, ProblemKey, Selection, make_plan
-from leaderboard.stages.uses import too_deep
+from leaderboard.stages.uses import judged
 
 WORK_ROOT = Path("build/evaluations")
 
@@ -203,10 +202,8 @@ def _of_both(first: Verdict, second: Verdict) -> Verdict:
 def _verdicts(
     evaluation: Evaluation, engine: Engine, jobs: Sequence[Job], settings: Settings
 ) -> Generator[Verdict]:
-    failed = {job.key: verdict for job in jobs if (verdict := too_deep(job))}
-    left = [job for job in jobs if job.key not in failed]
     asked = {job.key for job in jobs}
-    for verdict in chain(failed.values(), engine.run(left, settings) if left else ()):
+    for verdict in judged(engine, jobs, settings):
         if verdict.row.key not in asked:
             raise EvaluationError(f"the engine judged {verdict.row.key}, which was not asked for")
         if verdict.environment == Environment(device="", gpu=""):

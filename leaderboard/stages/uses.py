@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from kernel_evaluator.labels.sources import Backend, recognise
-from kernel_evaluator.problems.jobs import Job, Verdict, unmeasured_row
+from kernel_evaluator.problems.jobs import Engine, Job, Settings, Verdict, unmeasured_row
 from kernel_evaluator.records.rows import Environment, Failure, Status
 
 from leaderboard.checks.kernels import DEEPEST, is_too_deep
@@ -24,6 +26,18 @@ def backends_of(source: str) -> tuple[Backend, ...]:
         return recognise(source).backends
     except RecursionError:
         return (Backend.TORCH,)
+
+
+def judged(engine: Engine, jobs: Iterable[Job], settings: Settings) -> Iterator[Verdict]:
+    """Have an engine judge the kernels that can be read; the others get their verdict first."""
+    left: list[Job] = []
+    for job in jobs:
+        if verdict := too_deep(job):
+            yield verdict
+        else:
+            left.append(job)
+    if left:
+        yield from engine.run(left, settings)
 
 
 def too_deep(job: Job) -> Verdict | None:

@@ -2,12 +2,15 @@
 
 import pytest
 from canned_model import GOOD, CannedModel, serving
-from fake_engine import rows_of
+from fake_engine import FakeEngine, rows_of
+from kernel_evaluator.problems.jobs import Job
+from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.rows import Failure, Row, Status
 
-from leaderboard.generate.request import GenerationRequest
+from leaderboard.generate.request import GenerationRequest, open_judge
 from leaderboard.generate.turns import TurnFile, feedback
+from leaderboard.stages import engines
 
 KERNEL = "class ModelNew: ...\n"
 ATTEMPTS = ("# status mismatch", "# speedup 3.0", "# speedup 2.0")
@@ -21,6 +24,17 @@ def attempt_of_its_turn(messages, number):
 def generation(tmp_path, url, judge=rows_of, **more):
     only = {"only": "1/1,1/2", "check": False, "turns": 3, **more}
     return GenerationRequest(run_name="run", model="m", base_url=url, runs=tmp_path, **only).open(judge)
+
+
+def test_an_attempt_that_no_engine_can_read_has_a_verdict_too(monkeypatch):
+    monkeypatch.setitem(engines.ENGINES, "fake", lambda *_: engines.Place(engine=FakeEngine(), gpu="CPU"))
+    jobs = [
+        Job(key=KernelKey(1, 19, sample), source=source, problem=ProblemSet().load(1, 19))
+        for sample, source in enumerate((f"x = 1{'+1' * 600}\n{KERNEL}", KERNEL))
+    ]
+    rows = open_judge("fake", "cpu", "fp32")(jobs)
+
+    assert [Status.COMPILE_ERROR, Status.CORRECT] == [row.status for row in rows]
 
 
 def test_the_fastest_correct_attempt_is_handed_in(tmp_path):
