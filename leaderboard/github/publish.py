@@ -7,6 +7,7 @@ checked by `record`, every score is computed anew. Nothing of the artifact is ru
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -143,6 +144,8 @@ def run_publish(
     try:
         _publish(desk)
     except HostError:
+        with suppress(GitError, store.StoreError):  # else the look that follows counts the cap
+            _commit_spending(desk)
         change_queue(settings, runner, lambda found: queue.due_at_once(found, ticket), "queue: untold")
         raise
     change_queue(settings, runner, lambda found: queue.without(found, ticket), "queue: done")

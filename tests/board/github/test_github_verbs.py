@@ -34,7 +34,7 @@ from leaderboard.github.board import Asked, _left_of_month
 from leaderboard.github.evaluation import BILL
 from leaderboard.github.event import WorkflowRunner
 from leaderboard.github.gitrepo import GitError, RemoteBranch, commit_to_remote
-from leaderboard.github.host import blob_sha, connect
+from leaderboard.github.host import HostError, blob_sha, connect
 from leaderboard.github.publish import Publication, run_publish
 from leaderboard.github.queue import QueueItem, QueuePosition, without
 from leaderboard.github.queue_branch import change_queue
@@ -442,6 +442,22 @@ def test_a_forged_bill_counts_as_the_cap_and_leaves_the_ledger_readable(
     ledger.parent.mkdir(parents=True)
     ledger.write_text(host.git("show", f"main:{month}"))
     assert [(60.0, False)] == [(spent.usd, spent.metered) for spent in read_all(tmp_path / "ledger")]
+
+
+def test_a_bill_that_came_back_is_noted_though_the_host_answers_nothing(
+    host: Host, asked: Publication, tmp_path: Path
+) -> None:
+    asked.folder.mkdir()
+    (asked.folder / BILL).write_text('{"usd": 0.5, "seconds": 9.0, "calls": 1}')
+    host.faults = [Fault("GET", "/pulls/7", 99, 500)]
+    with serve(host) as url, pytest.raises(HostError):
+        api = connect(url, "o/r", "p", patience=PATIENCE)
+        runner = runner_of(url, f"file://{tmp_path}")
+        run_publish(api, runner, read_settings(SETTINGS), replace(asked, board="H100"))
+
+    month = host.git("ls-tree", "-r", "--name-only", "main", "data/spending")
+    (noted,) = json.loads(host.git("show", f"main:{month}"))
+    assert (0.5, True) == (noted["usd"], noted["metered"])
 
 
 @pytest.fixture
