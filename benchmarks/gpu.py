@@ -132,6 +132,7 @@ def steps(work: Path, parts: int) -> list[Step]:
         *map(redteam, range(REDTEAM_PARTS)),
         reality("upstream", suffix="-upstream"),
         *starmap(generic, product(CHEATS, range(PARTS))),
+        script("sampled", "--work", str(work / "sampled")),
         *_certify_again(work),
         script("places", "--sizes", "full", "--device", "cuda", "--out", str(work / "places.json")),
         *map(stages, ("pytorch-eager", "founders-triton")),
