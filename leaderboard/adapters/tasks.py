@@ -17,7 +17,7 @@ from leaderboard.stages.checked import chosen_problems
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """What came of a reply: its reward, and what to tell the model. `again` where nothing was judged."""
+    """What came of a reply: its reward, and what to tell the model. No reward where nothing was judged."""
 
     reward: Reward | None
     words: str

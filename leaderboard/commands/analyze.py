@@ -55,7 +55,8 @@ def analyze_command(
     """Break a run's scores down by level and category: fast_p, geomean, pass@k, percentiles of speedup.
 
     As in KernelBench, rates are over all problems of the run's levels, and fast_p is strict (speedup > p).
-    Exit status: 0 shown, 1 a file cannot be read or the plot cannot be drawn, 2 an option is wrong.
+    Exit status: 0 shown, 1 a file cannot be read, --against or --k does not fit it, or the plot cannot be
+    drawn, 2 another option is wrong.
     """
     from leaderboard.checks.report import unscored
     from leaderboard.commands.validate import unscored_words

@@ -127,7 +127,8 @@ def measure_command(
 ) -> None:
     """Time every problem in plain PyTorch and under torch.compile; repeat the command to continue.
 
-    Exit status: 0 written, 1 nothing could be measured, 2 the command cannot start.
+    Exit status: 0 written, 1 nothing could be measured, or the file that is there has times that these lack,
+    2 the command cannot start.
     """
     from kernel_evaluator.problems.jobs import Settings
     from kernel_evaluator.problems.problem_set import ProblemSet

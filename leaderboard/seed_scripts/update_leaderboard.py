@@ -30,7 +30,7 @@ from leaderboard.texts.say import say
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """The earlier board's options; `level4`, the folders, and what is below them, are new."""
+    """The earlier board's options; `level4` and the folders are new."""
 
     level1: str
     level2: str

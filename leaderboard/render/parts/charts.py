@@ -16,7 +16,7 @@ HISTOGRAM_SIZE = (640.0, 150.0)
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: its name, its path and its values at the thresholds of the table."""
+    """One curve: its name, its page and its path."""
 
     name: str
     page: str

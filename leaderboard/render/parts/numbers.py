@@ -22,7 +22,7 @@ _ROUND = len("15.75")
 
 
 def speedup(value: float | None) -> str:
-    """Write a speedup with three significant digits: `1.83×`."""
+    """Write a speedup with as many digits as its size asks for: `0.95×`, `1.83×`, `12.4×`."""
     return NONE if value is None else f"{_digits(value)}×"
 
 
