@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ci = typer.Typer(no_args_is_help=True, help="The verbs of the workflows; they run on the host's runners.")
 
-JobOption = Annotated[Path, typer.Option("--job", help="The folder that the gate wrote.")]
+JobOption = Annotated[Path, typer.Option("--job", help="The folder that kbl ci take wrote.")]
 OutOption = Annotated[Path, typer.Option("--out", help="The folder to write.")]
 
 

@@ -1,4 +1,4 @@
-"""The job that the gate hands to the evaluation: an entry at a commit, its bytes, what is recorded of it."""
+"""The job that `take` hands to the evaluation: an entry at a commit, its bytes, what is recorded of it."""
 
 from __future__ import annotations
 
