@@ -83,7 +83,7 @@ def ban(
     account: Annotated[int, typer.Option("--id", help="The account's number: names change hands.")],
     reason: ReasonOption,
 ) -> None:
-    """Refuse an account's labels from now on (.github/banned.toml)."""
+    """Refuse an account's entries from now on (.github/banned.toml)."""
     from leaderboard.files.banned import PATH, Ban
     from leaderboard.stages import upkeep
 
