@@ -12,6 +12,7 @@ import gzip
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -164,9 +165,14 @@ def family_memory(pid: int) -> int:
 
 
 def index_scripts(out: Path) -> set[Path]:
-    """Give the scripts that the index loads before its data."""
-    names = ("theme", "board", "table", "curve", "data", "dom", "format", "search", "state")
-    return {out / "assets" / f"{name}.js" for name in names}
+    """Give the scripts that the index loads before its data: those that it names, and what these import."""
+    named, found = re.findall(r'src="assets/(\w+\.js)"', (out / "index.html").read_text("utf-8")), set[Path]()
+    while named:
+        path = out / "assets" / named.pop()
+        if path not in found:
+            found.add(path)
+            named += re.findall(r'from "\./(\w+\.js)"', path.read_text("utf-8"))
+    return found
 
 
 def usable(out: Path) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import io
 import json
 import re
@@ -47,6 +48,18 @@ def names(page: Any) -> list[str]:
 
 def column(page: Any, selector: str) -> list[str]:
     return page.eval_on_selector_all(selector, "nodes => nodes.map((node) => node.firstChild.textContent)")
+
+
+def test_the_benchmark_weighs_every_script_that_the_index_loads(page: Any, site: str) -> None:
+    spec = importlib.util.spec_from_file_location("site_benchmark", sitehouse.ROOT / "benchmarks" / "site.py")
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    loaded = set()
+    page.on("request", lambda request: loaded.add(request.url.rpartition("/")[2]))
+    page.goto(site)
+    page.wait_for_selector("#standings thead button")
+    weighed = {path.name for path in benchmark.index_scripts(sitehouse.site())}
+    assert weighed == {name for name in loaded if name.endswith(".js")}
 
 
 def test_a_click_on_a_header_sorts_and_announces_it(page: Any, site: str) -> None:
