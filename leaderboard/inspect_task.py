@@ -81,7 +81,8 @@ def kernelbench(  # noqa: PLR0913, PLR0917  # one option a choice, by name with 
     _refuse(unknown)
     _refuse_below({"p": (p, 0), "limit": (limit, 1), "max_regenerations": (max_regenerations, 0)})
     if num_perf_trials != NUM_PERF_TRIALS:
-        say("note: num_perf_trials changes nothing: timing goes on until its interval is tight", err=True)
+        why = "timing goes on until its interval is tight, and compat times a hundred calls"
+        say(f"note: num_perf_trials changes nothing: {why}", err=True)
     chosen, gpus = _device(device)
     prompt = PromptOptions(
         backend=backend, option=option, precision=precision, gpu_name=gpu_name if include_hardware else None

@@ -26,7 +26,7 @@ from leaderboard.stages.evaluate import load_problems
 from leaderboard.texts.say import say
 
 UNUSED = {
-    "num_perf_trials": "timing goes on until its interval is tight",
+    "num_perf_trials": "timing goes on until its interval is tight, and compat times a hundred calls",
     "timing_method": "the evaluator times candidate and reference in interleaved batches",
     "gpu_arch": "kernels are compiled for the device they run on",
     "gpu": "Modal judges on the board's GPU, a machine of yours on its own",
