@@ -90,6 +90,15 @@ def test_no_cheat_won_and_no_honest_kernel_was_rejected(path):
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_recorded_verdict_is_one_that_the_manifest_expects(path):
+    expected = {case["id"]: case["expect"] for case in MANIFEST}
+    plain = [case for case in json.loads(path.read_text("utf-8"))["cases"] if not case.get("off")]
+    found = {case["id"]: case["row"]["status"] for case in plain if not is_explained(case["name"])}
+    odd = {name: status for name, status in found.items() if status not in expected.get(name, [status])}
+    assert odd == {}
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_every_layer_that_is_there_stops_something(path):
     layers = json.loads(path.read_text("utf-8"))["layers"]
     idle = [name for name, found in layers.items() if found["tried"] and not found["let_through"]]
