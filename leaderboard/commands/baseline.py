@@ -127,6 +127,8 @@ def measure_command(
 ) -> None:
     """Time every problem in plain PyTorch and under torch.compile; repeat the command to continue.
 
+    Level 4, which does not rank, is left out unless --level names it.
+
     Exit status: 0 written, 1 nothing could be measured, or the file that is there has times that these lack,
     2 the command cannot start.
     """

@@ -41,7 +41,8 @@ def certify_command(
 ) -> None:
     """Try answers that skip the work, and cheaper twins of the reference, against every problem.
 
-    Writes which problems can be ranked, and for fp32 which inputs tell the twins from the reference.
+    Writes which problems can be ranked, and for fp32 which inputs tell the twins from the reference. Level 4,
+    which does not rank, is left out unless --level names it.
     Exit status: 0 all chosen problems are certified, 1 some are left, 2 the command cannot start.
     """
     from kernel_evaluator.machine.extras import require
