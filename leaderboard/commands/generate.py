@@ -69,7 +69,10 @@ def generate_command(  # noqa: PLR0913  # one option a choice
     first_wait: Annotated[
         float,
         typer.Option(
-            help="Seconds before the second attempt; doubles up to 60.", min=0.0, max=LONGEST_S, callback=finite
+            help="Seconds before the second attempt; doubles up to 60.",
+            min=0.0,
+            max=LONGEST_S,
+            callback=finite,
         ),
     ] = 1.0,
     log_prompts: Annotated[bool, typer.Option(help="Write each prompt beside its kernel.")] = False,

@@ -1,6 +1,7 @@
 """The code of kernels as files that a page fetches when it shows it: by problem and by content, compressed.
 
-What two entries share lies there once. A file holds about eight kernels of one problem, which are much alike.
+What two entries share lies there once. A file holds four to eight kernels of one problem in the mean, which are
+much alike.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from leaderboard.render import places
 from leaderboard.render.output import SiteFolder, compressed
 
 A_FILE = 8
-"""Kernels that share a file, at most twice as many: tens of kilobytes to fetch."""
+"""Kernels that share a file at most, in the mean: tens of kilobytes to fetch."""
 
 
 def shards_for(kernels: int) -> int:
