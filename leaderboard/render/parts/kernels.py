@@ -1,7 +1,7 @@
 """The code of kernels as files that a page fetches when it shows it: by problem and by content, compressed.
 
-What two entries share lies there once. A file holds four to eight kernels of one problem in the mean, which are
-much alike.
+What two entries share lies there once. A file holds four to eight kernels of one problem, in the mean, which
+are much alike.
 """
 
 from __future__ import annotations
