@@ -18,6 +18,7 @@ ENDLESS = {
     "an import": "import " + "a." * 400 + "a",
     "a second one": "import b, " + "a." * 400 + "a",
     "from one": "from " + "a." * 400 + "a import b",
+    "from a relative one": "from .. " + "a." * 400 + "a import b",
     "over lines": "import a" + " \\\n . a" * 400,
     "with marks": "import " + "a\u0331." * 400 + "a",
 }
