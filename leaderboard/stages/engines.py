@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -107,10 +108,14 @@ def _ray(device: str, gpus: Sequence[int] | None, progress: Progress | None, _: 
 
     if gpus is not None:
         raise EvaluationError("the engine ray finds the cluster's GPUs; leave --gpus out (docs/cluster.md)")
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         engine, gpu = open_engine(device, progress)
     except ClusterError as error:
         raise EvaluationError(str(error)) from error
+    finally:
+        if signal.getsignal(signal.SIGTERM) is not handler:  # Ray took it: a stop would have another status
+            signal.signal(signal.SIGTERM, handler)
     return Place(engine=_Excused(engine, ClusterError), gpu=gpu)
 
 

@@ -1,5 +1,7 @@
 """Which GPUs a command takes, and what it says where there are none: a stand-in answers for the driver's tool."""
 
+import signal
+
 import pytest
 from kernel_evaluator.engines.local import LocalEngine
 from kernel_evaluator.machine.devices import visible_devices
@@ -68,8 +70,10 @@ def test_a_server_judges_on_one_model_and_remembers_by_that(tmp_path, monkeypatc
 def test_a_server_does_not_start_before_a_cluster_that_cannot_be_joined(monkeypatch):
     pytest.importorskip("ray", reason="ray is not installed: pip install '.[ray]'")
     monkeypatch.setenv("RAY_ADDRESS", "nonsense")
+    stopping = signal.getsignal(signal.SIGTERM)
     with pytest.raises(EvaluationError, match=r"no Ray cluster can be joined .* name one by RAY_ADDRESS"):
         devices_of("ray", "cpu", None)
+    assert stopping is signal.getsignal(signal.SIGTERM), "Ray ends with a status of its own"
 
 
 def test_a_server_knows_a_cluster_again_by_the_model_that_is_asked_for(monkeypatch):
