@@ -107,6 +107,14 @@ def test_a_standard_output_that_is_closed_is_no_traceback() -> None:
     assert (0, False) == (done.returncode, "Traceback" in done.stderr), done.stderr
 
 
+def test_nobody_is_asked_where_standard_input_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "level_1_problem_19_sample_0_kernel.py").write_text("class ModelNew: ...")
+    verb = f"{' '.join(KBL)} pack {tmp_path / 'new.json'} {tmp_path} <&-"
+    done = subprocess.run(["/bin/sh", "-c", verb], capture_output=True, text=True, check=False)
+    said = "error: --display-name is required where nobody can be asked\n"
+    assert (2, said) == (done.returncode, done.stderr)
+
+
 def test_a_full_disk_is_one_line_where_standard_output_is_closed() -> None:
     failing = "cli.app = lambda **_: print('x', file=open('/dev/full', 'w'), flush=True)"
     program = f"import sys; sys.stdout = None; from leaderboard import cli; {failing}; cli.run()"
