@@ -200,8 +200,8 @@ def _check_forward(problems: Sequence[Problem], device: str, *, reduced: bool, o
         facts = {} if reduced else fingerprints.get(forward.problem, {})
         fits = bool(forward.finite) and forward.outputs == facts.get("full_outputs", forward.outputs)
         forwards.append({**asdict(forward), "holds": fits})
-        took = [f"{forward.seconds} s", *([f"{forward.peak_memory_gb} GB"] if forward.peak_memory_gb else [])]
-        found = forward.error or ", ".join(took)
+        memory = f", {forward.peak_memory_gb} GB" if forward.peak_memory_gb is not None else ""
+        found = forward.error or f"{forward.seconds} s{memory}"
         say(f"{forward.problem}: {'holds' if fits else 'does not hold'}: {found}")
         _write(out, forwards)
     fine = sum(item["holds"] for item in forwards)
