@@ -1,4 +1,4 @@
-"""Text that strangers wrote: where its JSON values stand, and how it is shown without harm.
+"""Text that strangers wrote: where its JSON values stand, and how it is parsed and shown without harm.
 
-In: text. Out: positions, escaped text. May import: nothing else here.
+In: text. Out: positions, syntax trees, escaped text. May import: nothing else here.
 """
