@@ -230,7 +230,8 @@ class Host:
         for commit, _ in zip(commits, range(OWNING_COMMITS), strict=False):
             pulls = [each for each in commit.get_pulls() if each.merged_at and each.base.ref == base_ref]
             senders = {pull.user.id if pull.user else NOBODY for pull in pulls}
-            found |= senders if len(senders) == 1 else set()
+            if len(senders) == 1:
+                found |= senders
         return frozenset(found - {NOBODY})
 
     @_telling
