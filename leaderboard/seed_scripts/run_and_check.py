@@ -13,6 +13,7 @@ from kernel_evaluator.records.keys import KernelKey
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import Row, Sizes
 
+from leaderboard.checks.kernels import is_too_deep
 from leaderboard.runs.pack import read_source
 from leaderboard.seed_scripts.runner import run_script, say_unused
 from leaderboard.stages.checked import checked, checked_problem, reductions, sizes_on
@@ -66,7 +67,7 @@ def run(options: Options) -> int:
     """Judge the kernel; exit status 0 where it is correct, else 1."""
     say_unused(options, Options(ref_origin="", kernel_src_path=""), UNUSED)
     source = read_source(Path(options.kernel_src_path))
-    if options.check_kernel:
+    if options.check_kernel and not is_too_deep(source):
         for finding in _findings(source, options):
             say(f"static check: {finding}", err=True)
     device = chosen_device(options.device, options.eval_mode)

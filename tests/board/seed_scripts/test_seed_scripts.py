@@ -268,6 +268,13 @@ def test_one_kernel_is_checked_against_a_reference_of_one_s_own(tmp_path, reposi
     assert (1, True) == (wrong.returncode, "status: mismatch" in wrong.stdout), wrong.stdout + wrong.stderr
 
 
+def test_a_kernel_that_is_too_deep_to_be_looked_at_gets_its_verdict(tmp_path):
+    (tmp_path / "deep.py").write_text(f"x = {'-' * 20_000}1\nclass ModelNew: ...\n")
+    asked = ("ref_origin=kernelbench", "level=1", "problem_id=19", "device=cpu", "kernel_src_path=deep.py")
+    code, said, _ = here(run_and_check.main, tmp_path, *asked)
+    assert (1, True) == (code, said.startswith("status: compile_error\nNestedTooDeeply: ")), said
+
+
 @pytest.mark.parametrize("analysis", ['{"run_name": "nowhere", "level": 1}', "[]", "{}"])
 def test_an_analysis_of_a_run_that_is_not_there_reaches_no_board(tmp_path, analysis):
     (tmp_path / "a.json").write_text(analysis)
