@@ -1,12 +1,13 @@
 """The server's worker with the fake engine: `# sleep 3` in a kernel takes that long, `# die` kills the process.
 
 `# until PATH` waits for a file, but no longer than a minute, so that a test which would never make it fails.
-A verdict has the trials that were asked for. What `# half` fails with, UTF-8 cannot hold; `# long name` fails
-with an error of a very long name.
+`# writes WORD` has it written to standard error. A verdict has the trials that were asked for. What `# half`
+fails with, UTF-8 cannot hold; `# long name` fails with an error of a very long name.
 """
 
 import os
 import re
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ class MoodyEngine(FakeEngine):
                 time.sleep(float(match[1]))
             if match := re.search(r"# until (\S+)", job.source):
                 wait_for(Path(match[1]))
+            if match := re.search(r"# writes (\w+)", job.source):
+                print(match[1], file=sys.stderr, flush=True)
             for verdict in super().run([job], settings):
                 row = replace(verdict.row, trials_asked=settings.trials)
                 if "# half" in job.source:

@@ -44,6 +44,7 @@ class JudgingProcess:
         self._place = dict(place)
         self._patience_s = patience_s
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # open for as long as the process lives
+        self._told_at = 0
         try:
             self._process = subprocess.Popen(
                 command,
@@ -81,6 +82,7 @@ class JudgingProcess:
                 self.kill()
                 return f"the judging process wrote {line[:200]!r} where a verdict was due"
             heard = self.used = time.monotonic()
+            self._told_at = self._log_size()
             self.judged += 1
         return ""
 
@@ -100,9 +102,13 @@ class JudgingProcess:
         self._log.close()
 
     def log_tail(self) -> str:
-        """Give the end of what it wrote."""
-        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - LOG_BYTES))
-        return self._log.read(LOG_BYTES).decode("utf-8", "replace")
+        """Give the end of what it wrote since its last verdict."""
+        start = max(self._told_at, self._log_size() - LOG_BYTES)
+        # pread, since the process writes where this file stands
+        return os.pread(self._log.fileno(), LOG_BYTES, start).decode("utf-8", "replace")
+
+    def _log_size(self) -> int:
+        return os.fstat(self._log.fileno()).st_size
 
     def _send(self, jobs: Sequence[Job]) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it was opened as a pipe

@@ -188,7 +188,7 @@ class Workers:
         try:
             ending = process.ask(
                 jobs,
-                lambda line: self._take(line, batch),
+                lambda line: self._take(line, batch, process),
                 lambda: all(item.is_finished for item in batch.values()),
             )
             failure = Failure(name="WorkerLost", message=ending, log=process.log_tail() if ending else "")
@@ -226,12 +226,18 @@ class Workers:
         for settings in [settings for settings in ready if settings != last]:
             ready.pop(settings).end()
 
-    def _take(self, line: str, batch: Batch) -> bool:
-        """Note the verdict in a line; False where it holds none."""
+    def _take(self, line: str, batch: Batch, process: JudgingProcess) -> bool:
+        """Note the verdict in a line; False where it holds none.
+
+        Where no kernel is to blame, it has what the process wrote: nothing else says why a problem fails.
+        """
         try:
             [verdict] = strict_json(line, ValueError)["verdicts"]
             verdict = json.loads(encodable(json.dumps(verdict, ensure_ascii=False)))
-            row, environment = bounded(Row.from_json(verdict["row"])), {**verdict["environment"]}
+            row, environment = Row.from_json(verdict["row"]), {**verdict["environment"]}
+            if row.status is Status.INFRA_ERROR and row.failure is not None and not row.failure.log:
+                row = replace(row, failure=replace(row.failure, log=process.log_tail()))
+            row = bounded(row)
             item = batch[row.key]
             Environment(**environment)
         except (ValueError, TypeError, KeyError):

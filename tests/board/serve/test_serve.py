@@ -160,6 +160,16 @@ def test_a_lost_judgement_carries_the_end_of_what_its_worker_wrote():
         assert len(row.failure.log) <= process.LOG_BYTES
 
 
+def test_where_no_kernel_is_to_blame_the_verdict_says_what_was_written_meanwhile():
+    with serving() as url, JudgeClient(url) as client:
+        assert client.judge(1, 1, f"{KERNEL}# writes earlier\n").is_correct
+        logs = [
+            client.judge(1, 1, f"# status {status}\n{KERNEL}# writes why\n").failure.log
+            for status in ("infra_error", "mismatch")
+        ]
+    assert ["why\n", ""] == logs
+
+
 def test_a_worker_that_can_be_started_later_judges_later(tmp_path):
     command = tmp_path / "worker"
     with serving(command=[str(command)]) as url, JudgeClient(url) as client:
