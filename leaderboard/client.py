@@ -83,9 +83,10 @@ class JudgeClient:
         self._patience_s = patience_s
         self._batch_timeout = httpx.Timeout(timeout_s, read=silent_s)
 
-    def submit(self, level: int, problem_id: int, source: str, **options: Any) -> Ticket:
+    def submit(self, level: int, problem_id: int | None, source: str, **options: Any) -> Ticket:
         """Queue a kernel. Options are those of the API: precision, trials, measure, timeout_s, again, id.
 
+        On a problem of your own `problem_id` is None, and `problem_source` among the options.
         A repeated request carries the same id, so a kernel is judged once however often the network fails.
         """
         body = {"id": uuid.uuid4().hex, **options, "level": level, "problem_id": problem_id, "source": source}
@@ -107,7 +108,7 @@ class JudgeClient:
                 raise ServerError(f"judgement {judgement_id} was cancelled")
         raise ServerError(f"judgement {judgement_id} has no verdict after {timeout_s:g} s")
 
-    def judge(self, level: int, problem_id: int, source: str, **options: Any) -> Row:
+    def judge(self, level: int, problem_id: int | None, source: str, **options: Any) -> Row:
         """Queue a kernel and wait for its verdict. A server that was started anew gets it again."""
         options = {"id": uuid.uuid4().hex, **options}
         deadline = time.monotonic() + LONGEST_JUDGING_S

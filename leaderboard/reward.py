@@ -104,8 +104,8 @@ def reward_of(row: Row, shaping: Shaping = SHAPING) -> Reward:
 
 def reward(
     source: str | None,
-    level: int,
-    problem_id: int,
+    level: int = 1,
+    problem_id: int | None = None,
     *,
     client: JudgeClient | None = None,
     shaping: Shaping = SHAPING,
@@ -113,6 +113,7 @@ def reward(
 ) -> Reward:
     """Have a server judge a kernel, and score the verdict. Options are those of `JudgeClient.submit`.
 
+    On a problem of your own `problem_source` stands in place of `level` and `problem_id`.
     Without a client, the variables KBL_URL and KBL_API_KEY name the server; http://localhost:8900 where the
     first is not set. An answer without code, or one that is no text or longer than a kernel may be, is not
     asked about: it counts as what does not compile. Raises ServerError where the server refuses or is away.

@@ -3,6 +3,7 @@
 from multiprocessing import get_context
 
 import pytest
+from evaluating import SOURCE
 from fake_engine import judge as judged
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,11 +91,14 @@ def test_an_answer_without_code_is_worth_what_does_not_compile_is(source):
     assert (0.0, "compile_error", True) == (found.value, found.status, found.is_usable)
 
 
-def test_the_function_asks_the_server(monkeypatch):
+def test_the_function_asks_the_server():
     source = "# speedup 4.0\nclass ModelNew: ...\n"
-    with serving() as url, JudgeClient(url) as client:
+    with serving(own_problems=True) as url, JudgeClient(url) as client:
         got = reward(source.ljust(MAX_KERNEL_BYTES, "#"), 1, 19, client=client)
-    assert (True, 4.0, "correct") == (got.correct, got.speedup, got.status)
+        own = reward(source, client=client, problem_source=SOURCE)
+    for found in (got, own):
+        assert (True, 4.0, "correct") == (found.correct, found.speedup, found.status)
+    assert own.row.problem_sha256 != got.row.problem_sha256
 
 
 def test_all_tasks_of_a_process_share_a_client_and_a_fork_has_its_own(monkeypatch):
