@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def small(tmp_path: Path, repository: Path) -> Path:
     source = (repository / f"examples/cpu-demo/{WRONG}.py").read_text("utf-8")
     path = tmp_path / "submissions/small.json"
     path.parent.mkdir()
-    path.write_text(json.dumps({"metadata": {"display_name": "Small"}, "kernels": {WRONG: source}}), "utf-8")
+    metadata = {"display_name": "Small", "baseline": True}  # as the demo's own is
+    path.write_text(json.dumps({"metadata": metadata, "kernels": {WRONG: source}}), "utf-8")
     return path
 
 
@@ -41,7 +43,8 @@ def test_a_small_submission_goes_all_the_way_to_a_board(
     assert {"validate": 0, "evaluate": 0, "record": 0, "standings": 0, "site": 0} == statuses
     recorded = json.loads((folder / "data/results/CPU-reduced/small.json").read_text("utf-8"))
     assert {WRONG: "mismatch"} == {row["key"]: row["status"] for row in recorded["rows"]}
-    assert (site / "index.html").is_file()
+    [picture] = re.findall('&lt;img src="([^"]+)"', (site / "index.html").read_text("utf-8"))
+    assert (site / picture).is_file(), "what a page elsewhere would show of the board"
 
 
 @pytest.mark.parametrize("on_the_path", [True, False])
