@@ -23,7 +23,7 @@ from leaderboard.texts.inert import encodable
 
 NEIGHBOURS = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that no other site can have."""
-NO_KEY = "send the API key as `Authorization: Bearer …` or `X-API-Key`"
+NO_KEY = "no API key that this server knows came along; send one as `Authorization: Bearer …` or `X-API-Key`"
 BATCHES = "/v1/batches"
 MOST_FIELDS, MOST_TOLD = 100, 20
 """Fields that an object may have, and mistakes that are told of a request: others wait meanwhile."""

@@ -413,7 +413,7 @@ def test_an_address_holds_only_so_many_connections(monkeypatch):
 def test_nothing_but_health_and_metrics_is_told_without_the_key():
     with serving(api_key="secret") as url:
         with JudgeClient(url, "wrong") as stranger:
-            with pytest.raises(ServerError, match="401"):
+            with pytest.raises(ServerError, match="401: no API key that this server knows"):
                 stranger.submit(1, 1, KERNEL)
             for method in ("GET", "DELETE"):
                 assert 401 == httpx.request(method, f"{url}/v1/judgements/a").status_code, "no key at all"
