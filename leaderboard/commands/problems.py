@@ -146,9 +146,13 @@ def roofline_command(
     from leaderboard.light.roofline import ROOFLINE, posed, roof_of
 
     require("evaluate", "kbl problems roofline")
+    from kernel_evaluator.machine.figures import gpus
+
     from leaderboard.light.count import count, dump
 
     try:
+        if gpu not in gpus():
+            raise ValueError(f"--gpu must be one of {', '.join(gpus())}; got {gpu!r}")
         problems = [problem for problem in picked_problems(None, level, only) if problem.level < 4]
     except (OSError, ValueError) as error:
         raise failed(error, 2) from error

@@ -89,6 +89,12 @@ def test_a_command_writes_the_file_as_it_is(tmp_path: Path, monkeypatch: pytest.
     assert json.loads(copy.read_text()) == json.loads(ROOFLINE.read_text())
 
 
+def test_a_gpu_whose_light_speed_is_not_known_is_refused() -> None:
+    ended = CliRunner().invoke(app, ["problems", "roofline", "--only", "2/76", "--gpu", "H1000"])
+    assert ended.exit_code == 2
+    assert "--gpu must be one of" in ended.stderr and "H100, " in ended.stderr
+
+
 def test_no_recorded_kernel_is_beyond_light_unless_it_is_known_how(repository: Path) -> None:
     beyond, looked_at = {}, 0
     for result in recorded_results(repository / "data"):
