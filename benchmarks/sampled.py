@@ -4,7 +4,7 @@
 
 Both are our batch normalisation in Triton (1/33). The cheat takes mean and variance of each plane from an
 eighth of its numbers, and from all where one of these is far off. It gains where its interval lies above the
-twin's; the exit status is 1 then. Both verdicts stay in WORK.
+twin's; the exit status is 1 then. Both are judged as samples of one entry, and their verdicts stay in WORK.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kernel_evaluator.records.rows import BF16, Row  # noqa: E402
 
 from leaderboard.files.store import read_result, write_atomically  # noqa: E402
 
-KEY = KernelKey(1, 33)
-HONEST = ROOT / "examples" / "founders-triton-bf16" / f"{KEY}.py"
+HONEST, SAMPLED = KernelKey(1, 33, 0), KernelKey(1, 33, 1)
+SOURCE = ROOT / "examples" / "founders-triton-bf16" / f"{HONEST}.py"
 _MOMENTS = re.compile(r"@triton\.jit\ndef plane_moments_kernel\(.*?\n\n\n", re.DOTALL)
 _SAMPLED = """@triton.jit
 def moments(x_ptr, first, end, stride, pixels, BLOCK: tl.constexpr):
@@ -66,38 +66,38 @@ def plane_moments_kernel(x_ptr, mean_ptr, m2_ptr, pixels, BLOCK: tl.constexpr):
 """
 
 
-def sources() -> dict[str, str]:
+def sources() -> dict[KernelKey, str]:
     """The honest kernel, and the cheat made from it."""
-    honest = HONEST.read_text("utf-8")
+    honest = SOURCE.read_text("utf-8")
     sampled, replaced = _MOMENTS.subn(_SAMPLED, honest)
     if replaced != 1:
-        sys.exit(f"error: {HONEST}: has no plane_moments_kernel to replace")
-    return {"honest": honest, "sampled": sampled}
+        sys.exit(f"error: {SOURCE}: has no plane_moments_kernel to replace")
+    return {HONEST: honest, SAMPLED: sampled}
 
 
-def judge(name: str, source: str, work: Path) -> Row:
-    """Judge a kernel by its name, or take the verdict from before."""
-    entry = work / f"{name}.json"
-    metadata = {"display_name": name, "precision": BF16}
-    write_atomically(entry, json.dumps({"metadata": metadata, "kernels": {str(KEY): source}}))
+def judge(work: Path) -> dict[KernelKey, Row]:
+    """Judge both, or take the verdicts from before."""
+    entry = work / "sampled.json"
+    kernels = {str(key): source for key, source in sources().items()}
+    metadata = {"display_name": "sampled", "precision": BF16}
+    write_atomically(entry, json.dumps({"metadata": metadata, "kernels": kernels}))
     command = [sys.executable, "-m", "leaderboard", "evaluate", str(entry), "--device", "cuda"]
     subprocess.run([*command, "--work", str(work), "--data", str(work / "none")], check=False)
-    for path in work.glob(f"*/{name}.json"):
-        (row,) = read_result(path).rows
-        return row
-    sys.exit(f"error: {entry}: was not judged")
+    rows = {row.key: row for path in work.glob("*/sampled.json") for row in read_result(path).rows}
+    if rows.keys() != {HONEST, SAMPLED}:
+        sys.exit(f"error: {entry}: was not judged")
+    return rows
 
 
 def main() -> int:
     """Judge both and say what the cheat gains."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "sampled")
-    work = parser.parse_args().work
-    rows = {name: judge(name, source, work) for name, source in sources().items()}
-    for name, row in rows.items():
-        print(name, row.status.value, row.speedup, row.speedup_ci95, row.failure)
-    honest, sampled = rows["honest"].speedup_ci95, rows["sampled"].speedup_ci95
-    return int(rows["sampled"].is_correct and bool(honest and sampled) and sampled[0] > honest[1])
+    rows = judge(parser.parse_args().work)
+    for key, row in rows.items():
+        print(key, row.status.value, row.speedup, row.speedup_ci95, row.failure)
+    honest, sampled = rows[HONEST].speedup_ci95, rows[SAMPLED].speedup_ci95
+    return int(rows[SAMPLED].is_correct and bool(honest and sampled) and sampled[0] > honest[1])
 
 
 if __name__ == "__main__":

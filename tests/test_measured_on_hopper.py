@@ -203,6 +203,11 @@ def figures(rounds):
     return Measurement.from_json(rounds).fields()
 
 
+def each_judging(row):
+    """The figures of a row's one or two evaluations, each by a process of its own."""
+    return [figures(rounds) for rounds in (row.rounds, *([row.second["rounds"]] if row.second else []))]
+
+
 def second_measurements(first, again):
     """By kernel, those of second evaluations that one file has and an earlier one lacks."""
     before = recorded_rows(first)
@@ -249,9 +254,7 @@ def test_published_intervals_hold_what_another_host_gave_by_the_same_evaluator()
         pairs[entry] = (before, second_measurements(before, f"results/H100/{entry}.json"))
     held = {}
     for name, (before, again) in pairs.items():
-        first = recorded(before)
-        off = [outside(first[key], found["speedup"]) for key, found in again.items()]
-        held[name] = [len(off), *(sum(each <= share for each in off) for share in (0, ELSEWHERE_SHARE))]
+        held[name] = held_by(recorded(before), {key: found["speedup"] for key, found in again.items()})
     assert held == {
         "copies": [54, 54, 54],
         "copies in bf16": [139, 126, 138],
@@ -279,8 +282,7 @@ def test_a_third_host_with_an_h100_agrees_with_the_record():
     held = {}
     for entry, again in on_a_third_host().items():
         record = recorded(f"results/H100/{entry}.json")
-        off = [outside(record[key], found["speedup"]) for key, found in again.items()]
-        held[entry] = [len(off), *(sum(each <= share for each in off) for share in (0, ELSEWHERE_SHARE))]
+        held[entry] = held_by(record, {key: found["speedup"] for key, found in again.items()})
         assert apart(record, intervals(again)) == []
     assert held == {
         "pytorch-eager": [62, 59, 61],
@@ -309,6 +311,12 @@ def outside(interval, speedup):
     """By what share of its nearer end a speedup lies outside an interval."""
     low, high = interval
     return max(1 - speedup / low, speedup / high - 1, 0)
+
+
+def held_by(intervals, speedups):
+    """How many speedups there are, how many a row's own interval holds, and how many the published one."""
+    off = [outside(intervals[key], speedup) for key, speedup in speedups.items()]
+    return [len(off), *(sum(each <= share for each in off) for share in (0, ELSEWHERE_SHARE))]
 
 
 BY_FOUR_GPUS = (
@@ -350,7 +358,7 @@ def twice_there(path):
     total, held, differ = 0, 0, []
     for key, row in recorded_rows(path).items():
         if row.is_correct and row.second:
-            first, again = figures(row.rounds), figures(row.second["rounds"])
+            first, again = each_judging(row)
             published = [published_interval(each["speedup_ci95"]) for each in (first, again)]
             total += 1
             held += outside(published[0], again["speedup"]) == 0
@@ -392,8 +400,7 @@ def test_a_kernel_of_max_autotune_was_put_aside_by_mistake_and_is_correct_when_j
     assert [round(each) for each in aside.rounds["paused_ms"]] == [536, 54]
     row = recorded_rows("results/H200/torch-compile-max-autotune.json")[str(aside.key)]
     assert (row.is_correct, round(row.speedup, 2)) == (True, 1.14)
-    later = datetime.fromisoformat(row.finished_at) - datetime.fromisoformat(aside.finished_at)
-    assert round(later.total_seconds() / 3600) == 3
+    assert round(minutes_between(aside, row) / 60) == 3
     rounds = Measurement.from_json(row.rounds), Measurement.from_json(row.second["rounds"])
     assert [round(ran / paused, 2) for paused, ran in (each.paused_ms for each in rounds)] == [0, 0.02]
 
@@ -539,7 +546,7 @@ def test_kernels_in_bf16_judged_twice_on_h200s_agree_but_for_twenty():
     assert copies == (147, 147, [])
     assert tritons == (102, 96, [("level_1_problem_12_sample_0", 1.73, 1.24)])
     brief = recorded_rows("results/H200-bf16/founders-triton-bf16.json")["level_1_problem_12_sample_0"]
-    took = [figures(each)["runtime_ms"].median for each in (brief.rounds, brief.second["rounds"])]
+    took = [found["runtime_ms"].median for found in each_judging(brief)]
     assert [round(ms * 1e3) for ms in took] == [26, 36]
     total, held, differ = compiled
     assert (total, held, [key[6:-9] for key, *_ in differ]) == (
@@ -550,7 +557,7 @@ def test_kernels_in_bf16_judged_twice_on_h200s_agree_but_for_twenty():
     record = recorded_rows("results/H200-bf16/torch-compile-bf16.json")
     assert all(round(record[key].speedup, 2) == min(speedups) for key, *speedups in differ)
     vgg = record["level_3_problem_11_sample_0"]
-    times = [figures(each)["runtime_ms"].median for each in (vgg.rounds, vgg.second["rounds"])]
+    times = [found["runtime_ms"].median for found in each_judging(vgg)]
     assert [round(ms, 2) for ms in times] == [1.93, 1.6]
     total, held, differ = autotuned
     assert (total, held, len(differ)) == (167, 142, 11)
@@ -605,18 +612,13 @@ def test_kernels_judged_again_on_a_machine_started_anew_are_what_is_recorded(tmp
         assert first.keys() == again.keys()
         changed |= {key: row.status for key, row in again.items() if row.status != first[key].status}
         both = [key for key, row in again.items() if row.is_correct and first[key].is_correct]
-        off = [outside(first[key].speedup_ci95, again[key].speedup) for key in both]
-        held = [sum(each <= share for each in off) for share in (0, ELSEWHERE_SHARE)]
-        lost = apart(
-            {key: first[key].speedup_ci95 for key in both}, {key: again[key].speedup_ci95 for key in both}
-        )
-        found[path.stem] = [len(both), *held, len(lost)]
+        before = {key: first[key].speedup_ci95 for key in both}
+        held = held_by(before, {key: again[key].speedup for key in both})
+        found[path.stem] = [*held, len(apart(before, {key: again[key].speedup_ci95 for key in both}))]
         hours += [round(minutes_between(first[key], again[key]) / 60) for key in both]
         if "eager" in path.stem:
-            means = [
-                statistics.mean(speedups_of_each_process(first[key]) + speedups_of_each_process(again[key]))
-                for key in both
-            ]
+            judged = [each_judging(first[key]) + each_judging(again[key]) for key in both]
+            means = [statistics.mean(each["speedup"] for each in every) for every in judged]
             near[path.stem] = sum(abs(mean - 1) <= 0.01 for mean in means)
     assert found == {
         "pytorch-eager": [250, 241, 250, 0],
@@ -636,11 +638,6 @@ def test_kernels_judged_again_on_a_machine_started_anew_are_what_is_recorded(tmp
     assert [h100[key].status for key in sorted(changed)] == [Status.FRAGILE, Status.MISMATCH]
     assert (min(hours), max(hours)) == (19, 44)
     assert near == {"pytorch-eager": 240, "pytorch-eager-bf16": 237}
-
-
-def speedups_of_each_process(row):
-    measured = [row.rounds, *([row.second["rounds"]] if row.second else [])]
-    return [figures(rounds)["speedup"] for rounds in measured]
 
 
 def test_a_copy_in_bf16_was_put_aside_by_the_oracles_clock():
