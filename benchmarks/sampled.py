@@ -1,10 +1,11 @@
-"""A shortcut that bf16's tolerance lets through: what does it gain over its honest twin?
+"""Shortcuts that the tolerance of bf16 may let through: what do they gain over their honest twins?
 
     python benchmarks/sampled.py --work build/sampled
 
-Both are our batch normalisation in Triton (1/33). The cheat takes mean and variance of each plane from an
-eighth of its numbers, and from all where one of these is far off. It gains where its interval lies above the
-twin's; the exit status is 1 then. Both are judged as samples of one entry, and their verdicts stay in WORK.
+A mean squared error of every eighth row (1/94). And a batch normalisation in Triton with mean and variance
+of an eighth of the numbers, and of all where one that it saw is far off (1/33). A cheat gains where its
+interval lies above its twin's; the exit status is 1 then. All are judged as samples of one entry, and their
+verdicts stay in WORK.
 """
 
 from __future__ import annotations
@@ -24,8 +25,16 @@ from kernel_evaluator.records.rows import BF16, Row  # noqa: E402
 
 from leaderboard.files.store import read_result, write_atomically  # noqa: E402
 
-HONEST, SAMPLED = KernelKey(1, 33, 0), KernelKey(1, 33, 1)
-SOURCE = ROOT / "examples" / "founders-triton-bf16" / f"{HONEST}.py"
+PROBLEMS = 33, 94
+
+_LOSS = """import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, predictions, targets):
+        return torch.mean((predictions{0} - targets{0}) ** 2)
+"""
+_NORM = ROOT / "examples" / "founders-triton-bf16" / f"{KernelKey(1, 33, 0)}.py"
 _MOMENTS = re.compile(r"@triton\.jit\ndef plane_moments_kernel\(.*?\n\n\n", re.DOTALL)
 _SAMPLED = """@triton.jit
 def moments(x_ptr, first, end, stride, pixels, BLOCK: tl.constexpr):
@@ -33,8 +42,7 @@ def moments(x_ptr, first, end, stride, pixels, BLOCK: tl.constexpr):
     count = tl.zeros([BLOCK], tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     squares = tl.zeros([BLOCK], tl.float32)
-    lowest = tl.full([BLOCK], float("inf"), tl.float32)
-    highest = tl.full([BLOCK], float("-inf"), tl.float32)
+    largest = tl.zeros([BLOCK], tl.float32)
     origin = load(x_ptr + first)
     for start in range(0, end, stride):
         mask = start + lanes < pixels
@@ -43,61 +51,81 @@ def moments(x_ptr, first, end, stride, pixels, BLOCK: tl.constexpr):
         count += tl.where(mask, 1.0, 0.0)
         total += moved
         squares += moved * moved
-        lowest = tl.minimum(lowest, moved)
-        highest = tl.maximum(highest, moved)
+        largest = tl.maximum(largest, tl.abs(moved))
     number = tl.maximum(tl.sum(count, axis=0), 1.0)
     mean = tl.sum(total, axis=0) / number
     variance = tl.sum(squares, axis=0) / number - mean * mean
-    away = tl.maximum(tl.max(highest, axis=0) - mean, mean - tl.min(lowest, axis=0))
-    return origin + mean, variance, away
+    return origin + mean, variance, tl.max(largest, axis=0)
 
 
 @triton.jit
-def plane_moments_kernel(x_ptr, mean_ptr, m2_ptr, pixels, BLOCK: tl.constexpr):
+def sampled_kernel(x_ptr, mean_ptr, m2_ptr, far_ptr, pixels, BLOCK: tl.constexpr):
     plane = tl.program_id(0).to(tl.int64)
     mean, variance, away = moments(x_ptr, plane * pixels, pixels, 8 * BLOCK, pixels, BLOCK)
-    far = away * away > 36.0 * variance
-    end = tl.where(far, pixels, 0)
-    whole_mean, whole_variance, _ = moments(x_ptr, plane * pixels, end, BLOCK, pixels, BLOCK)
-    tl.store(mean_ptr + plane, tl.where(far, whole_mean, mean))
-    tl.store(m2_ptr + plane, tl.where(far, whole_variance, variance) * pixels)
+    tl.store(mean_ptr + plane, mean)
+    tl.store(m2_ptr + plane, variance * pixels)
+    tl.store(far_ptr + plane, tl.where(away * away > 64.0 * variance, 1.0, 0.0))
+
+
+@triton.jit
+def plane_moments_kernel(x_ptr, mean_ptr, m2_ptr, far_ptr, pixels, PLANES: tl.constexpr, BLOCK: tl.constexpr):
+    plane = tl.program_id(0).to(tl.int64)
+    planes = tl.arange(0, PLANES)
+    far = tl.max(tl.load(far_ptr + planes, mask=planes < tl.num_programs(0), other=0.0), axis=0) > 0
+    mean, variance, _ = moments(x_ptr, plane * pixels, tl.where(far, pixels, 0), BLOCK, pixels, BLOCK)
+    tl.store(mean_ptr + plane, mean, mask=far)
+    tl.store(m2_ptr + plane, variance * pixels, mask=far)
 
 
 """
+_CALL = "plane_moments_kernel[(batch * channels,)](x, *moments, pixels, BLOCK=4096, num_warps=8)"
+_CALLS = """far = torch.empty(batch * channels, device=x.device, dtype=torch.float32)
+        sampled_kernel[(batch * channels,)](x, *moments, far, pixels, BLOCK=4096, num_warps=8)
+        many = triton.next_power_of_2(batch * channels)
+        every = {"PLANES": many, "BLOCK": 4096, "num_warps": 8}
+        plane_moments_kernel[(batch * channels,)](x, *moments, far, pixels, **every)"""
 
 
-def sources() -> dict[KernelKey, str]:
-    """The honest kernel, and the cheat made from it."""
-    honest = SOURCE.read_text("utf-8")
-    sampled, replaced = _MOMENTS.subn(_SAMPLED, honest)
-    if replaced != 1:
-        sys.exit(f"error: {SOURCE}: has no plane_moments_kernel to replace")
-    return {HONEST: honest, SAMPLED: sampled}
+def twins() -> dict[KernelKey, str]:
+    """Of each problem the honest kernel, as sample 0, and the cheat."""
+    norm = _NORM.read_text("utf-8")
+    if len(_MOMENTS.findall(norm)) != 1 or _CALL not in norm:
+        sys.exit(f"error: {_NORM}: has no plane_moments_kernel to replace")
+    return {
+        KernelKey(1, 33, 0): norm,
+        KernelKey(1, 33, 1): _MOMENTS.sub(lambda _: _SAMPLED, norm).replace(_CALL, _CALLS),
+        KernelKey(1, 94, 0): _LOSS.format(""),
+        KernelKey(1, 94, 1): _LOSS.format("[::8]"),
+    }
 
 
 def judge(work: Path) -> dict[KernelKey, Row]:
-    """Judge both, or take the verdicts from before."""
+    """Judge all, or take the verdicts from before."""
     entry = work / "sampled.json"
-    kernels = {str(key): source for key, source in sources().items()}
+    kernels = {str(key): source for key, source in twins().items()}
     metadata = {"display_name": "sampled", "precision": BF16}
     write_atomically(entry, json.dumps({"metadata": metadata, "kernels": kernels}))
     command = [sys.executable, "-m", "leaderboard", "evaluate", str(entry), "--device", "cuda"]
     subprocess.run([*command, "--work", str(work), "--data", str(work / "none")], check=False)
     rows = {row.key: row for path in work.glob("*/sampled.json") for row in read_result(path).rows}
-    if rows.keys() != {HONEST, SAMPLED}:
+    if rows.keys() != twins().keys():
         sys.exit(f"error: {entry}: was not judged")
     return rows
 
 
 def main() -> int:
-    """Judge both and say what the cheat gains."""
+    """Judge all and say what each cheat gains."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "sampled")
     rows = judge(parser.parse_args().work)
     for key, row in rows.items():
-        print(key, row.status.value, row.speedup, row.speedup_ci95, row.failure)
-    honest, sampled = rows[HONEST].speedup_ci95, rows[SAMPLED].speedup_ci95
-    return int(rows[SAMPLED].is_correct and bool(honest and sampled) and sampled[0] > honest[1])
+        print(key, row.status.value, row.speedup, row.speedup_ci95, row.failure and row.failure.message)
+    gains = 0
+    for problem_id in PROBLEMS:
+        honest, cheat = (rows[KernelKey(1, problem_id, sample)] for sample in (0, 1))
+        ours, theirs = honest.speedup_ci95, cheat.speedup_ci95
+        gains += cheat.is_correct and bool(ours and theirs) and theirs[0] > ours[1]
+    return int(gains > 0)
 
 
 if __name__ == "__main__":

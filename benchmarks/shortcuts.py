@@ -1,11 +1,12 @@
-"""What would a shortcut gain that knows every call's inputs? By simulation, from KernelBench/sharpness.json.
+"""What would a shortcut gain that knows every call's inputs? By simulation, from what `kbl certify` found.
 
     python benchmarks/shortcuts.py                       the rules over all problems at full size
     python benchmarks/shortcuts.py --sizes reduced
+    python benchmarks/shortcuts.py --precision bf16
     python benchmarks/shortcuts.py --write               the same, and the tables of docs/trust.md
 
 A twin of the reference that some inputs catch must pass on no more than an eighth of the timed calls, at 2, 8
-and 256 calls a round. And a policy with a perfect oracle of each call's inputs, which takes the cheapest twin
+and 256 calls a round, but for one that saves next to nothing. And a policy with a perfect oracle of each call's inputs, which takes the cheapest twin
 that passes there, must gain no more than a tenth. Inputs are dealt as judging deals them. Exit status: 1 if a
 rule is broken.
 """
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.problems import deciding  # noqa: E402
+from kernel_evaluator.records.rows import BOARD_PRECISIONS  # noqa: E402
 from kernel_evaluator.timing.deals import Deck  # noqa: E402
 from pages import renew  # noqa: E402
 
@@ -36,9 +38,11 @@ COSTS = {
     "tf32": 1 / 8,
     "fp16": 1 / 16,
     "bf16": 1 / 16,
+    "fp8": 1 / 32,
     "half arithmetic": 1 / 16,
     "one in 64 left out": 63 / 64,
     "one in 8 read": 1 / 8,
+    "one in 8 summed": 1 / 8,
     "half of axis 0": 1 / 2,
     "half of axis -2": 1 / 2,
     "half of axis -1": 1 / 2,
@@ -46,7 +50,8 @@ COSTS = {
 }
 """What a call of a twin costs at least, beside the reference's; a step left out half, others nothing."""
 
-BEGIN, END = "<!-- sharpness: written by benchmarks/shortcuts.py --write -->", "<!-- end of sharpness -->"
+BEGIN = "<!-- sharpness in {}: written by benchmarks/shortcuts.py --write -->"
+END = "<!-- end of sharpness in {} -->"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,15 +67,18 @@ def main() -> None:
     """Simulate, print, and write where asked to."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", choices=["full", "reduced"], default="full")
+    parser.add_argument("--precision", choices=BOARD_PRECISIONS, default="fp32")
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args()
-    entries = deciding.read()["problems"].get(chosen.sizes, {})
+    found = deciding.read(deciding.sharpness_of(chosen.precision))
+    entries = found["problems"].get(chosen.sizes, {})
     if not entries:
         raise SystemExit(f"no problem was looked at in {chosen.sizes} sizes: kbl certify does that")
     text = "\n".join(report(entries))
     print(text)
     if chosen.write:
-        renew(ROOT / "docs" / "trust.md", BEGIN, END, text)
+        begin, end = (each.format(chosen.precision) for each in (BEGIN, END))
+        renew(ROOT / "docs" / "trust.md", begin, end, text)
     raise SystemExit(1 if "breaks" in text else 0)
 
 
@@ -129,6 +137,8 @@ def simulate(entry: Mapping[str, Any], deal: deciding.Deal, calls: int) -> Simul
             deck.see(name)
         spent = sum(min((_cost(twin) for twin in passes[name]), default=1.0) for name in names)
         ratios.append(calls / spent if spent else float("inf"))
+    for negligible in deciding.NEGLIGIBLE:
+        del counts[negligible]
     twin, count = counts.most_common(1)[0] if counts else ("none", 0)
     return Simulated(passing=count / (rounds * calls), twin=twin, gain=statistics.median(ratios))
 

@@ -35,7 +35,15 @@ RESTORE = "git checkout -- KernelBench site submissions, or, outside of a checko
 
 _TABLES = [
     PROBLEM_SET / f"{name}.json"
-    for name in ("certificates", "figures", "fingerprints", "places", "sharpness", "sizes")
+    for name in (
+        "certificates",
+        "figures",
+        "fingerprints",
+        "places",
+        "sharpness",
+        "sharpness-bf16",
+        "sizes",
+    )
 ]
 _GIB = 2**30
 _TORCH_PROBE = """

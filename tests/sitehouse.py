@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from synthetic import write_repository  # noqa: E402
 
 PROBLEMS_A_LEVEL = 3
-DECIDING = ("certificates.json", "places.json", "sharpness.json")
+DECIDING = ("certificates.json", "places.json", "sharpness.json", "sharpness-bf16.json")
 """What says which problems are ranked."""
 CHROMIUM_FLAGS = [
     "--no-sandbox",

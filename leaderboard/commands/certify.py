@@ -41,14 +41,14 @@ def certify_command(
 ) -> None:
     """Try answers that skip the work, and cheaper twins of the reference, against every problem.
 
-    Writes which problems can be ranked, and for fp32 which inputs tell the twins from the reference. Level 4,
-    which does not rank, is left out unless --level names it.
+    Writes which problems can be ranked, and which inputs tell the twins from the reference. Level 4, which
+    does not rank, is left out unless --level names it.
     Exit status: 0 all chosen problems are certified, 1 some are left, 2 the command cannot start.
     """
     from kernel_evaluator.machine.extras import require
     from kernel_evaluator.problems import certificates, deciding
     from kernel_evaluator.problems.certificates import path_for
-    from kernel_evaluator.problems.deciding import SHARPNESS
+    from kernel_evaluator.problems.deciding import sharpness_of
     from kernel_evaluator.records.rows import BOARD_PRECISIONS
 
     from leaderboard.stages.engines import EvaluationError, chosen_device, open_place
@@ -63,12 +63,11 @@ def certify_command(
     except (EvaluationError, ValueError) as error:
         raise failed(error, 2) from error
     deadline = time.monotonic() + limit_s
-    answers, seen = out or path_for(precision), twins or SHARPNESS
+    answers, seen = out or path_for(precision), twins or sharpness_of(precision)
     _require_ours(answers, lambda: {**certificates.read(answers)})
     _require_ours(seen, lambda: {**deciding.read(seen)["problems"]})
     left = _try_answers(problems, where, precision, answers, deadline, fresh=fresh)
-    if precision == "fp32":
-        left += _try_twins(problems, where, seen, deadline, fresh=fresh)
+    left += _try_twins(problems, where, precision, seen, deadline, fresh=fresh)
     raise typer.Exit(1 if left else 0)
 
 
@@ -93,7 +92,9 @@ def _try_answers(
     return left
 
 
-def _try_twins(problems: list[Problem], where: str, path: Path, deadline: float, *, fresh: bool) -> int:
+def _try_twins(
+    problems: list[Problem], where: str, precision: str, path: Path, deadline: float, *, fresh: bool
+) -> int:
     """See which inputs tell twins, for the problems that were not looked at so; say how many are left."""
     from kernel_evaluator.problems import deciding
     from kernel_evaluator.proofs import sharpness
@@ -103,7 +104,8 @@ def _try_twins(problems: list[Problem], where: str, path: Path, deadline: float,
     known = held["problems"].setdefault(source["sizes"], {})
     for problem in problems if fresh else ():
         known.pop(_key(problem), None)
-    for key, entry in sharpness.survey(problems, where, known, deadline - time.monotonic(), _TWINS_S[where]):
+    limit_s = deadline - time.monotonic()
+    for key, entry in sharpness.survey(problems, where, precision, known, limit_s, _TWINS_S[where]):
         known[key] = entry
         held["source"][source["sizes"]] = source
         sharpness.write(path, held)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_evaluator.problems.certificates import CERTIFICATES
-from kernel_evaluator.problems.deciding import SHARPNESS, Deal, deal_of, read
+from kernel_evaluator.problems.deciding import SHARPNESS, Deal, deal_of, read, sharpness_of
 from kernel_evaluator.records.places import PROBLEM_SET
 from kernel_evaluator.records.rows import BOARD_PRECISIONS, ResultFile
 
@@ -47,9 +47,14 @@ def read_certificates(path: Path = CERTIFICATES) -> Certificates:
     """
     common = _unranked(_certified(path))
     own = {name: path.with_name(f"{path.stem}-{name}.json") for name in BOARD_PRECISIONS[1:]}
+    undecided = {name: _undecided(path.with_name(sharpness_of(name).name)) for name in own}
     return {
         "fp32": common,
-        **{name: _unranked(_read(file)) | common for name, file in own.items() if file.is_file()},
+        **{
+            name: undecided[name] | _unranked(_read(file)) | common
+            for name, file in own.items()
+            if file.is_file()
+        },
     }
 
 

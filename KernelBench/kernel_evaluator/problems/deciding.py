@@ -16,21 +16,26 @@ from kernel_evaluator.problems.problem_set import Problem, read_sizes
 from kernel_evaluator.records.places import PROBLEM_SET
 
 SHARPNESS = PROBLEM_SET / "sharpness.json"
+"""What was found in fp32; a file beside it says so of half precision."""
 
 USUAL_SHARE = 1 / 16
 """Of timed calls at most so many have upstream's inputs where these do not decide."""
 
-REPLACEABLE_SHARE = 0.1
+REPLACEABLE_SHARE, IN_HALF_PRECISION = 0.1, 0.75
 """So much of an output may by chance be within tolerance of zero, of a constant or of an earlier output.
 
-Which part that is nobody can name in advance: of two draws it is the same for a hundredth at most.
+Which part that is nobody can name in advance: of two draws it is the same for a hundredth at most. In half
+precision tolerances are a hundred times as wide, and so is that part.
 """
 
 TEN_BITS = frozenset({"tf32", "fp16", "half arithmetic"})
 """Twins that round to ten bits of fraction, as the reference itself does where it works in TF32."""
 
-SLIGHT = frozenset({"tf32", "fp16", "bf16", "half arithmetic", "one in 64 left out"})
+SLIGHT = frozenset({"tf32", "fp16", "bf16", "fp8", "half arithmetic", "one in 64 left out"})
 """Twins that do nearly all of the work: where nothing tells them, rows say so and the problem is ranked."""
+
+NEGLIGIBLE = frozenset({"one in 64 left out"})
+"""Twins that save so little that inputs are timed which do not tell them, where no others decide."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +53,17 @@ class Deal:
     replaceable: Mapping[str, float] = field(default_factory=dict)
 
 
-def deal_for(problem: Problem, distributions: list[str], path: Path = SHARPNESS) -> Deal:
+def sharpness_of(precision: str) -> Path:
+    """Where it is kept what was found in a precision: what bf16 showed holds for fp16."""
+    return SHARPNESS if precision == "fp32" else SHARPNESS.with_name("sharpness-bf16.json")
+
+
+def deal_for(problem: Problem, precision: str, distributions: list[str]) -> Deal:
     """Say what timed calls of a problem are drawn from; `distributions` are those that it has.
 
     Where it was not looked at in this size, what was found at reduced sizes holds.
     """
-    known = _by_digest(path)
+    known = _by_digest(sharpness_of(precision))
     found = known.get(problem.sha256) or known.get(problem.reduced(read_sizes()).sha256)
     if found is None or not set(found["inputs"]) <= set(distributions):
         return Deal(shares=dict.fromkeys(distributions, 1 / len(distributions)))
@@ -68,18 +78,16 @@ def deal_of(found: Mapping[str, Any]) -> Deal:
     """
     inputs: Mapping[str, Mapping[str, Any]] = {name: seen for name, seen in found["inputs"].items() if seen}
     allowed = TEN_BITS if found.get("rounds_to") == "tf32" else frozenset()
+    most = REPLACEABLE_SHARE if found.get("precision", "fp32") == "fp32" else IN_HALF_PRECISION
     passing = {name: set(seen["passes"]) - allowed for name, seen in inputs.items()}
     blunt: set[str] = set.intersection(*passing.values()) if passing else set()
-    fixed = {
-        name
-        for name, seen in inputs.items()
-        if max(seen["shares"].values(), default=0.0) <= REPLACEABLE_SHARE
-    }
-    deciding = [name for name in inputs if name in fixed and passing[name] == blunt]
+    fixed = {name for name, seen in inputs.items() if max(seen["shares"].values(), default=0.0) <= most}
+    sharpest = [name for name in inputs if name in fixed and passing[name] == blunt]
+    deciding = sharpest or [name for name in inputs if name in fixed and passing[name] - NEGLIGIBLE <= blunt]
     grave = sorted(name for name in blunt if name not in SLIGHT and not name.startswith("step "))
     undecided = f"nothing tells {', '.join(grave)} from the reference" if grave else ""
     if not deciding:
-        undecided = undecided or _why(passing, fixed, blunt)
+        undecided = undecided or _why(passing, blunt | NEGLIGIBLE, most)
         deciding = [*inputs]
     shares = _shares(deciding)
     return Deal(
@@ -109,7 +117,7 @@ def _shares(deciding: list[str]) -> dict[str, float]:
     return {"upstream": usual, **dict.fromkeys(deciding, (1 - usual) / len(deciding))}
 
 
-def _why(passing: Mapping[str, set[str]], fixed: set[str], blunt: set[str]) -> str:
+def _why(passing: Mapping[str, set[str]], blunt: set[str], most: float) -> str:
     """Why no distribution decides: what passes on the best, or how much of its output is replaceable."""
     best = min(passing, key=lambda name: len(passing[name] - blunt), default="")
     if not best:
@@ -117,16 +125,17 @@ def _why(passing: Mapping[str, set[str]], fixed: set[str], blunt: set[str]) -> s
     left = sorted(passing[best] - blunt)
     if left:
         return f"on {best} inputs, which tell most, {', '.join(left)} passes, and on others it is caught"
-    return f"on {best} inputs more than {REPLACEABLE_SHARE:.0%} of the output can be replaced"
+    return f"on {best} inputs more than {most:.0%} of the output can be replaced"
 
 
 @cache
 def _by_digest(path: Path) -> dict[str, Mapping[str, Any]]:
     """Every problem that was looked at, by the digest of its source as it runs."""
+    problems = read(path)["problems"]
     return {
         found["problem_sha256"]: found
-        for problems in read(path)["problems"].values()
-        for found in problems.values()
+        for sizes in ("reduced", "full")  # where these are the same, a GPU saw more
+        for found in problems.get(sizes, {}).values()
         if "error" not in found
     }
 

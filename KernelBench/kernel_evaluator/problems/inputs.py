@@ -63,8 +63,16 @@ def _spikes(x: torch.Tensor) -> torch.Tensor:
 
 def _needles(x: torch.Tensor) -> torch.Tensor:
     """A few elements at secret places weigh as much as all others, in a sum as in a sum of squares."""
+    return _with_weighty(x, max(_FEW_NEEDLES, x.numel() // _NEEDLE_IN))
+
+
+def _few_needles(x: torch.Tensor) -> torch.Tensor:
+    """So few that who reads a part of all mostly sees none, and not even that there are any."""
+    return _with_weighty(x, _FEW_NEEDLES)
+
+
+def _with_weighty(x: torch.Tensor, count: int) -> torch.Tensor:
     flat = _signed(x).view(-1)
-    count = max(_FEW_NEEDLES, flat.numel() // _NEEDLE_IN)
     at = torch.randint(flat.numel(), (count,), device=x.device)
     flat[at] = (flat[at] + flat[at].sign()) * (flat.numel() / count) ** 0.5
     return x
@@ -122,6 +130,7 @@ DISTRIBUTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "rows": _rows,
     "spikes": _spikes,
     "needles": _needles,
+    "few_needles": _few_needles,
     "one_sided": _one_sided,
     "pointed": _pointed,
     "mixed": _mixed,

@@ -34,12 +34,23 @@ DECIDING = (
     "problems/variants.py",
     "proofs/examination.py",
     "proofs/null_answers.py",
+    "proofs/sampled_sums.py",
     "proofs/sharpness.py",
     "proofs/twins.py",
 )
 """What a survey hangs on: files and folders of the package."""
 
-_FIRST = ("upstream", "signed", "mixed", "one_sided", "needles", "pointed", "spikes", "heavy_tail")
+_FIRST = (
+    "upstream",
+    "signed",
+    "mixed",
+    "one_sided",
+    "needles",
+    "few_needles",
+    "pointed",
+    "spikes",
+    "heavy_tail",
+)
 _AT_LEAST = 4
 _FAULTS = (RuntimeError, NotImplementedError, ImportError, TypeError, ValueError)
 _SHARE_OF, _FEW = 1 << 17, 1 << 16
@@ -81,7 +92,8 @@ class Survey:
         self.exam = Examination(problem, device, precision)
         self.exam.model = self.exam.build(variant)
         low = torch.float16 if device == "cuda" else torch.bfloat16
-        self.twins = twins.twins_of(self._scene("upstream", SEEDS[0]), low)
+        scene = self._scene("upstream", SEEDS[0])
+        self.twins = twins.twins_of(scene, low if precision == "fp32" else None)
 
     def see(self, distribution: str) -> Sight:
         """Try every twin on draws of a distribution; on later ones only those of which little is known."""
@@ -177,11 +189,12 @@ def _shares(scene: twins.TwinScene, tolerances: list[compare.Tolerance]) -> dict
 def survey(
     problems: Iterable[Problem],
     device: str,
+    precision: str,
     known: Mapping[str, Mapping[str, Any]],
     limit_s: float = math.inf,
     problem_s: float = math.inf,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Look at problem after problem, in fp32; give key and entry. What is `known` as it is now is left out.
+    """Look at problem after problem; give key and entry. What is `known` as it is now is left out.
 
     Stops between problems when the time is up; after `problem_s` a problem's other distributions are left
     out, but for the first few.
@@ -194,7 +207,7 @@ def survey(
         if time.monotonic() > deadline:
             return
         try:
-            yield key, _entry(problem, device, problem_s)
+            yield key, _entry(problem, device, precision, problem_s)
         except _FAULTS as error:
             yield key, _stamp(problem) | {"error": f"{type(error).__name__}: {str(error)[:300]}"}
         if device == "cuda":
@@ -210,12 +223,12 @@ def _stamp(problem: Problem) -> dict[str, Any]:
     return {"problem_sha256": problem.sha256, "survey_sha256": survey_sha256()}
 
 
-def _entry(problem: Problem, device: str, problem_s: float) -> dict[str, Any]:
+def _entry(problem: Problem, device: str, precision: str, problem_s: float) -> dict[str, Any]:
     """One problem under the weights that decide best: those of every panel, or livelier ones."""
-    found = _seen(problem, device, "affine", problem_s)
+    found = _seen(problem, device, precision, "affine", problem_s)
     deal = deciding.deal_of(found)
     if found["has_weights"] and (deal.undecided or not set(deal.blunt) <= deciding.SLIGHT):
-        other = _seen(problem, device, "lively", problem_s)
+        other = _seen(problem, device, precision, "lively", problem_s)
         livelier = deciding.deal_of(other)
         is_better = (bool(livelier.undecided), len(livelier.blunt)) < (bool(deal.undecided), len(deal.blunt))
         found, deal = (other, deal) if is_better else (found, livelier)
@@ -223,13 +236,13 @@ def _entry(problem: Problem, device: str, problem_s: float) -> dict[str, Any]:
     return _stamp(problem) | found
 
 
-def _seen(problem: Problem, device: str, variant: str, problem_s: float) -> dict[str, Any]:
+def _seen(problem: Problem, device: str, precision: str, variant: str, problem_s: float) -> dict[str, Any]:
     started = time.monotonic()
-    of = Survey(problem, device, "fp32", variant)
+    of = Survey(problem, device, precision, variant)
     inputs: dict[str, Any] = {}
     clearest: dict[str, float] = {}
     for distribution in sorted(of.exam.source.distributions(), key=_told_first):
-        if time.monotonic() - started > problem_s and _is_decided(variant, inputs):
+        if time.monotonic() - started > problem_s and _is_decided(precision, variant, inputs):
             break
         sight = of.see(distribution)
         inputs[distribution] = (
@@ -246,10 +259,12 @@ def _seen(problem: Problem, device: str, variant: str, problem_s: float) -> dict
     for seen in inputs.values():
         for name in same if seen else ():
             seen["passes"].pop(name, None)
+    is_tf32 = device == "cuda" and precision == "fp32"
     return {
+        "precision": precision,
         "variant": variant,
         "has_weights": bool(of.exam.model.state_dict()),
-        "rounds_to": "tf32" if device == "cuda" and rounds_to_tf32(of.exam.model) else "",
+        "rounds_to": "tf32" if is_tf32 and rounds_to_tf32(of.exam.model) else "",
         "twins": {name: error for name, error in clearest.items() if name not in same},
         "inputs": inputs,
     }
@@ -261,11 +276,11 @@ def rounds_to_tf32(model: torch.nn.Module) -> bool:
     return any(isinstance(module, kinds) for module in model.modules())
 
 
-def _is_decided(variant: str, inputs: Mapping[str, Any]) -> bool:
+def _is_decided(precision: str, variant: str, inputs: Mapping[str, Any]) -> bool:
     """Whether enough was seen to say what decides."""
     if len(inputs) < _AT_LEAST:
         return False
-    return not deciding.deal_of({"variant": variant, "inputs": inputs}).undecided
+    return not deciding.deal_of({"precision": precision, "variant": variant, "inputs": inputs}).undecided
 
 
 def _told_first(distribution: str) -> int:

@@ -16,15 +16,16 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from kernel_evaluator.proofs import null_answers
+from kernel_evaluator.proofs.sampled_sums import STRIDE, SampledSums
 
 LOW_PRECISIONS = {"tf32": 13, "bf16": 16}
 """So many of the 23 bits of a float32's fraction are rounded away."""
 
+EIGHT_BITS_MOST = 448.0
+"""The largest number of eight bits, as matrix units take them (e4m3)."""
+
 SKIPPED = 64
 """One in so many elements of the inputs is left out."""
-
-STRIDE = 8
-"""One in so many elements is read, for itself and for its neighbours."""
 
 STEPS_TRIED, STEPS_KEPT = 8, 2
 """So many steps of a forward are left out in turn; those whose absence shows least are twins."""
@@ -56,15 +57,20 @@ class TwinScene:
 Twin = Callable[[TwinScene], Outputs | None]
 
 
-def twins_of(scene: TwinScene, low: torch.dtype) -> dict[str, Twin]:
-    """Give the twins of a problem by name; `scene` is one usual draw of it, `low` half precision there."""
+def twins_of(scene: TwinScene, low: torch.dtype | None) -> dict[str, Twin]:
+    """Give the twins of a problem by name; `scene` is one usual draw of it.
+
+    `low` is half precision there, where the problem is in more; None where it is in half precision itself.
+    """
     found: dict[str, Twin] = {}
     models: dict[str, torch.nn.Module] = {}
-    for name in ("tf32", "fp16", "bf16"):
+    for name in ("tf32", "fp16", "bf16") if low else ("fp8",):
         found[name] = partial(_rounded_twin, how=partial(_rounded, to=name), models=models, name=name)
-    found[HALF] = partial(_half_arithmetic, dtype=low)
+    if low:
+        found[HALF] = partial(_half_arithmetic, dtype=low)
     found["one in 64 left out"] = partial(_on_other_inputs, how=skip)
     found["one in 8 read"] = partial(_on_other_inputs, how=_stride)
+    found["one in 8 summed"] = _sampled
     for axis in (0, -2, -1):
         found[f"half of axis {axis}"] = partial(_on_other_inputs, how=partial(_half, axis=axis))
     for step in _least_steps(scene):
@@ -107,8 +113,13 @@ def _rounded_twin(
 
 
 def _rounded(value: Any, *, to: str) -> Any:
-    """A float32 tensor with fewer digits, rounded to the nearest; anything else as it is."""
-    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+    """A tensor with fewer digits, rounded to the nearest, for fp8 scaled before; anything else as it is."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    if to == "fp8":
+        scale = EIGHT_BITS_MOST / value.abs().max().clamp_(min=torch.finfo(value.dtype).tiny)
+        return (value * scale).to(torch.float8_e4m3fn).to(value.dtype).div_(scale)
+    if value.dtype != torch.float32:
         return value
     if to == "fp16":
         return value.half().float()
@@ -151,6 +162,12 @@ def _stride(value: torch.Tensor) -> torch.Tensor:
     whole = flat[: flat.numel() // STRIDE * STRIDE].view(-1, STRIDE)
     whole.copy_(whole[:, :1].clone().expand_as(whole))
     return flat.view(value.shape)
+
+
+def _sampled(scene: TwinScene) -> Outputs | None:
+    sums = SampledSums()
+    given = scene.run(_Within(scene.model, sums), scene.inputs)
+    return given if sums.count else None
 
 
 def _half(value: torch.Tensor, *, axis: int) -> torch.Tensor:
@@ -208,25 +225,25 @@ class _Steps(TorchFunctionMode):
 
 
 def _without_step(scene: TwinScene, *, step: int) -> Outputs:
-    return scene.run(_Stepping(scene.model, _Steps(step)), scene.inputs)
+    return scene.run(_Within(scene.model, _Steps(step)), scene.inputs)
 
 
-class _Stepping(torch.nn.Module):
+class _Within(torch.nn.Module):
     """A model within a mode."""
 
-    def __init__(self, model: torch.nn.Module, steps: _Steps) -> None:
+    def __init__(self, model: torch.nn.Module, mode: TorchFunctionMode) -> None:
         super().__init__()
-        self.model, self.steps = model, steps
+        self.model, self.mode = model, mode
 
     def forward(self, *inputs: Any) -> Any:
-        with self.steps:
+        with self.mode:
             return self.model(*inputs)
 
 
 def _least_steps(scene: TwinScene) -> list[int]:
     """The steps whose absence shows least on a draw, though it may show on others."""
     counter = _Steps()
-    scene.run(_Stepping(scene.model, counter), scene.inputs)
+    scene.run(_Within(scene.model, counter), scene.inputs)
     effects = []
     for step in _spread(counter.count):
         given = attempt(partial(_without_step, step=step), scene)

@@ -61,8 +61,9 @@ def digest_of(package: Path, tables: Path) -> str:
         name = path.relative_to(package).as_posix()
         if not any(name == other or name.startswith(f"{other}/") for other in (*DECIDE_NOTHING, _SHIPPED)):
             digest.update(f"{name}\0{_meaning(path)}\0".encode())
-    for told in (_read(tables / "figures.json"), _told_by_inputs(tables / "sharpness.json")):
-        digest.update(json.dumps(told, sort_keys=True).encode())
+    told = [_read(tables / "figures.json"), *map(_told_by_inputs, sorted(tables.glob("sharpness*.json")))]
+    for each in told:
+        digest.update(json.dumps(each, sort_keys=True).encode())
     return digest.hexdigest()
 
 
@@ -72,8 +73,6 @@ def _read(path: Path) -> Any:
 
 def _told_by_inputs(path: Path) -> dict[str, Any]:
     """What decides which inputs are timed: not when, where or by which twins that was found."""
-    if not path.is_file():
-        return {}
     entries = [entry for problems in _read(path)["problems"].values() for entry in problems.values()]
     return {
         entry["problem_sha256"]: [entry["variant"], entry["inputs"]] for entry in entries if "inputs" in entry

@@ -81,7 +81,7 @@ class Stand:
         self.ask_reference(Op.LOAD, source=self.problem.sized_source, class_name="Model")
         precision = self.settings.precision
         self.source = InputSource(self.problem, self.settings.device, PRECISIONS[precision])
-        self.deal = deal_for(self.problem, self.source.distributions())
+        self.deal = deal_for(self.problem, precision, self.source.distributions())
         self.inputs = InputSets(self.source.leaves, self._buffers, self.device)
         self.weights = Weights(self.source.init_arguments(), precision, self._buffers, self.device)
         self.build_reference()

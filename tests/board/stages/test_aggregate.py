@@ -503,6 +503,20 @@ def test_what_no_inputs_decide_at_full_size_does_not_count_and_says_why(tmp_path
     assert (sizes, set(deal.shares)) == ("full", {"upstream", "mixed"})
 
 
+def test_what_no_inputs_decide_in_bf16_counts_in_fp32_alone(tmp_path):
+    facts = {name: {"evidence": "none", "ranked": True} for name in ("1_1", "1_2")}
+    common = {"problem_sha256": "a", "precision": "bf16", "variant": "affine", "twins": {"zeros": 9.0}}
+    blunt = {"signed": {"passes": {"one in 8 summed": 0.2}, "shares": {"constant": 0.6}}}
+    sharp = {"signed": {"passes": {}, "shares": {"constant": 0.6}}}
+    full = {"1_1": {**common, "inputs": blunt}, "1_2": {**common, "inputs": sharp}}
+    path = deciding(tmp_path, certificates=facts, **{"sharpness-bf16": {"full": full}})
+    (tmp_path / "certificates-bf16.json").write_text(json.dumps({"problems": facts}))
+    assert read_certificates(path) == {
+        "fp32": {},
+        "bf16": {"1_1": "nothing tells one in 8 summed from the reference"},
+    }
+
+
 def test_what_may_be_left_as_it_is_at_known_places_does_not_count_and_says_where(tmp_path):
     facts = {name: {"evidence": "none", "ranked": True} for name in ("1_1", "1_2")}
     shares = {"1_1": 0.025, "1_2": 0.009}

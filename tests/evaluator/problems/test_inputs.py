@@ -106,6 +106,18 @@ def test_a_few_needles_weigh_as_much_as_all_other_elements():
     assert 0.3 < squares[-4:].sum() / squares[:-4].sum() < 30
 
 
+def test_whoever_reads_one_in_eight_mostly_sees_none_of_a_few_needles_that_weigh_as_much_as_the_others():
+    unseen = 0
+    for seed in range(20):
+        values = (
+            source(MIXED.replace("rows = 128", "rows = 4096")).draw(seed, "few_needles")[UNIFORM].view(-1)
+        )
+        squares = values.square().sort().values
+        assert 0.3 < squares[-4:].sum() / squares[:-4].sum() < 30 and squares[-5] <= 1
+        unseen += bool(values[::8].abs().max() <= 1)
+    assert unseen > 5
+
+
 def test_no_mixture_is_like_another():
     drawn = [source().draw(seed, "mixed")[UNIFORM] for seed in range(20)]
     widths = sorted(float(each.std()) for each in drawn)

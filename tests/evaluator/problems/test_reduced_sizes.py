@@ -48,5 +48,5 @@ def test_timed_inputs_are_known_at_every_size(sizes):
         problem = ProblemSet().load(level, problem_id)
         assert problem.sha256
         asked = problem if sizes == "full" else problem.reduced(read_sizes())
-        shares = deal_for(asked, ["upstream", "signed"]).shares
+        shares = deal_for(asked, "fp32", ["upstream", "signed"]).shares
         assert sum(shares.values()) == pytest.approx(1)

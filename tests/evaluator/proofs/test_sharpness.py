@@ -33,12 +33,12 @@ def real(level, problem_id):
     return ProblemSet().load(level, problem_id).reduced(read_sizes())
 
 
-def seen(problem, distribution):
-    return sharpness.Survey(problem, "cpu", "fp32", "affine").see(distribution)
+def seen(problem, distribution, precision="fp32"):
+    return sharpness.Survey(problem, "cpu", precision, "affine").see(distribution)
 
 
-def entry(problem):
-    ((_, found),) = sharpness.survey([problem], "cpu", {})
+def entry(problem, precision="fp32"):
+    ((_, found),) = sharpness.survey([problem], "cpu", precision, {})
     return found
 
 
@@ -61,6 +61,39 @@ def test_twins_that_do_not_fit_are_left_out_and_those_that_fit_are_of_every_kind
         errors
     )
     assert "one in 8 read" not in seen(made(PRODUCT.replace("64", "2").replace("256", "16")), "signed").errors
+
+
+MEAN_OF_SQUARES = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.mean(x ** 2)
+
+def get_inputs():
+    return [torch.rand(4096, 2048)]
+
+def get_init_inputs():
+    return []
+"""
+NORMALISED = MEAN_OF_SQUARES.replace("4096, 2048", "8, 2, 1024, 512").replace(
+    "return torch.mean(x ** 2)", "return torch.nn.functional.batch_norm(x, None, None, training=True)"
+)
+
+
+@pytest.mark.parametrize("source", [MEAN_OF_SQUARES, NORMALISED])
+def test_in_half_precision_inputs_are_timed_that_tell_a_sum_of_one_in_eight_elements(source):
+    problem, name = made(source), "one in 8 summed"
+    assert seen(problem, "upstream", "bf16").errors[name] < 1
+    found = entry(problem, "bf16")
+    shares = deciding.deal_of(found).shares
+    timed = [name for name in shares if name != "upstream"]
+    assert timed and not any(name in found["inputs"][each]["passes"] for each in timed)
+    assert shares["upstream"] == deciding.USUAL_SHARE
+
+
+def test_what_sums_nothing_has_no_twin_that_sums_less():
+    assert "one in 8 summed" not in seen(made(PRODUCT), "upstream").errors
 
 
 def test_a_usual_distribution_that_is_blunt_is_timed_seldom():
@@ -89,7 +122,7 @@ def test_how_much_of_an_output_is_replaceable_leaves_out_what_is_zero_itself():
 
 
 def test_what_was_never_looked_at_is_timed_on_all_distributions_alike():
-    shares = deciding.deal_for(made(PRODUCT), ["upstream", "signed"]).shares
+    shares = deciding.deal_for(made(PRODUCT), "fp32", ["upstream", "signed"]).shares
     assert shares == {"upstream": 0.5, "signed": 0.5}
 
 

@@ -18,9 +18,8 @@ def package(tmp_path: Path) -> Path:
     shutil.copytree(
         PACKAGE, tmp_path / "package", ignore=shutil.ignore_patterns("__pycache__", "problem_set")
     )
-    for name in ("figures.json", "sharpness.json"):
-        if (PROBLEM_SET / name).is_file():
-            shutil.copy(PROBLEM_SET / name, tmp_path / name)
+    for name in ("figures.json", "sharpness.json", "sharpness-bf16.json"):
+        shutil.copy(PROBLEM_SET / name, tmp_path / name)
     return tmp_path / "package"
 
 
@@ -118,8 +117,9 @@ def test_nothing_that_judges_imports_what_is_named_as_deciding_nothing() -> None
     assert done.stdout == "[]\n"
 
 
-def test_what_inputs_tell_changes_it_and_where_that_was_found_does_not(package: Path) -> None:
-    path = package.parent / "sharpness.json"
+@pytest.mark.parametrize("name", ["sharpness.json", "sharpness-bf16.json"])
+def test_what_inputs_tell_changes_it_and_where_that_was_found_does_not(package: Path, name: str) -> None:
+    path = package.parent / name
     entry = {"problem_sha256": "a", "variant": "affine", "inputs": {"signed": {"passes": {}, "shares": {}}}}
 
     def told(device: str, found: dict[str, object]) -> str:
