@@ -13,7 +13,7 @@ import json
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from evaluator import off_by, speedups_of, within  # noqa: E402
 from kernel_evaluator.records.rows import BF16, BOARD_PRECISIONS, ResultFile, board_name  # noqa: E402
+from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
 from pages import renew  # noqa: E402
 
 from leaderboard.files.store import recorded_results, write_atomically  # noqa: E402
@@ -46,6 +47,7 @@ GPUS = ("H100", "H200")
 """The board's device, and the one that its first rows are from."""
 
 REDTEAM = "python benchmarks/redteam.py --device cuda --layers --overhead --write"
+DUE = " (due)"
 NEAR = 0.01
 """So far from 1 a copy's speedup may be to count as near."""
 
@@ -86,6 +88,7 @@ def _entry(result: ResultFile) -> dict[str, Any]:
         "sent": len(digests),
         "kernels": len(result.rows),
         "correct": sum(row.is_correct for row in result.rows),
+        "evaluators": Counter(row.evaluator_sha256 for row in result.rows),
         "gpu_seconds": _spread(first),
         "second_evaluations": {"kernels": len(again), "gpu_seconds": _spread(again) if again else None},
     }
@@ -127,7 +130,10 @@ def base_of(entry: str) -> str:
 
 
 def table() -> str:
-    """What ran where, as Markdown: a row for each thing that is to run, and the command that fills it."""
+    """What ran where, as Markdown: a row for each thing that is to run, and the command that fills it.
+
+    What another evaluator than the present one judged, be it in part, is due.
+    """
     summaries = {gpu: summary_of(gpu) for gpu in GPUS}
     boards = [(gpu, precision) for gpu in GPUS for precision in BOARD_PRECISIONS]
     names = [board_name(gpu, "full", precision) for gpu, precision in boards]
@@ -157,7 +163,8 @@ def _cell(said: dict[str, Any] | None) -> str:
         return "missing"
     left = said["sent"] - said["kernels"]
     more = f", {left} missing" if left else ""
-    return f"{said['correct']} of {said['kernels']}, {said['gpu_seconds']['mean']:.2f} s{more}"
+    shown = f"{said['correct']} of {said['kernels']}, {said['gpu_seconds']['mean']:.2f} s{more}"
+    return shown + _due(said["evaluators"])
 
 
 def _tried(said: dict[str, Any] | None) -> str:
@@ -165,7 +172,11 @@ def _tried(said: dict[str, Any] | None) -> str:
         return "missing"
     exploits, honest = said["exploits"], said["honest"]
     won, away = len(exploits["won"]), len(honest["turned_away"])
-    return f"{won} of {exploits['total']}, {away} of {honest['total']}"
+    return f"{won} of {exploits['total']}, {away} of {honest['total']}" + _due([said["evaluator_sha256"]])
+
+
+def _due(evaluators: Iterable[str]) -> str:
+    return "" if {*evaluators} == {evaluator_sha256()} else DUE
 
 
 if __name__ == "__main__":

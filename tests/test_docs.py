@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from leaderboard.cli import app
 from leaderboard.files.notices import Notice
+from leaderboard.files.store import read_result
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -112,19 +113,28 @@ def test_what_ran_where_is_what_the_files_say() -> None:
 
 
 @pytest.mark.parametrize("gpu", summary.GPUS)
-def test_nothing_is_left_to_judge_of_what_has_rows(
+def test_what_is_left_to_judge_of_what_has_rows_is_what_the_readme_calls_due(
     gpu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    said = re.search(r"by the present evaluator, `(\w+)`", (ROOT / "README.md").read_text("utf-8"))
+    said = re.search(r"The present evaluator is `(\w+)`", (ROOT / "README.md").read_text("utf-8"))
     assert said and evaluator_sha256().startswith(said[1])
-    entries = sorted({path.name for path in (ROOT / "data/results").glob(f"{gpu}*/*.json")})
-    paths = [f"submissions/{name}" for name in entries]
-    shown = kbl("plan", "--gpu", gpu, "--work", tmp_path, *paths).stdout.splitlines()
-    assert len(shown) == len(entries) > 0
-    assert [
-        line for line in shown if not re.search(rf": 0 to judge on {gpu}(-bf16)?, \d+ still good$", line)
-    ] == []
+    recorded = sorted((ROOT / "data/results").glob(f"{gpu}*/*.json"))
+    paths = [f"submissions/{path.name}" for path in recorded]
+    told = kbl("plan", "--gpu", gpu, "--work", tmp_path, *paths).stdout.splitlines()
+    shown = [line for line in told if line.startswith("submissions/")]
+    assert len(shown) == len(recorded) > 0
+    due = {
+        path.stem
+        for path in recorded
+        if any(row.evaluator_sha256 != evaluator_sha256() for row in read_result(path).rows)
+    }
+    left = {
+        Path(line.partition(":")[0]).stem
+        for line in shown
+        if not re.search(rf": 0 to judge on {gpu}(-bf16)?, \d+ still good$", line)
+    }
+    assert left == due
 
 
 def test_readme_says_that_no_entry_names_a_model_as_long_as_none_does() -> None:

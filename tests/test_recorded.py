@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from kernel_evaluator.problems import deciding
-from kernel_evaluator.records.rows import Row, Status
+from kernel_evaluator.records.rows import BOARD_PRECISIONS, Row, Status
+from kernel_evaluator.records.version import evaluator_sha256
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 
 from leaderboard.files.store import read_result
@@ -22,10 +23,6 @@ BASELINES = ("pytorch-eager", "torch-compile", "torch-compile-max-autotune")
 FOUNDERS = ("founders-cuda", "founders-triton")
 BY_SOURCE = (*FOUNDERS, "founders-cutile", "first-light")
 """Labelled by what their sources say, not by what they launch: a kernel of one's own has no label then."""
-
-
-AS_LARGE_ON_A_CPU = "3_32"
-"""Its inputs are drawn by what a CPU showed, and its rows lack a label (decision 99)."""
 
 
 def rows_of(entry: str) -> tuple[Row, ...]:
@@ -43,8 +40,8 @@ def test_every_row_carries_what_its_verdict_stands_on(path: Path) -> None:
     result, deals = read_result(path), read_deals()
     for row in result.rows:
         assert row.environment in result.environments, row.key
-        _, deal = deals[problem := f"{row.key.level}_{row.key.problem_id}"]
-        if row.speedup is not None and problem != AS_LARGE_ON_A_CPU:
+        _, deal = deals[f"{row.key.level}_{row.key.problem_id}"]
+        if row.speedup is not None and row.evaluator_sha256 == evaluator_sha256():
             assert ("blunt" in row.labels) == bool(deal.blunt), row.key
         if row.is_correct:
             assert row.speedup_ci95 and (row.labels or not row.elsewhere), row.key
@@ -56,10 +53,18 @@ def test_every_row_carries_what_its_verdict_stands_on(path: Path) -> None:
 
 
 def test_twins_were_tried_on_as_few_distributions_as_the_method_says() -> None:
-    tried = [len(entry["inputs"]) for entry in deciding.read()["problems"]["full"].values()]
     said = " ".join((ROOT / "docs/method.md").read_text("utf-8").split())
-    assert min(tried) == 4
-    assert f"Four are the least, and at full size {tried.count(4)} problems have no more." in said
+    fp32, bf16 = (
+        [
+            len(entry["inputs"])
+            for entry in deciding.read(deciding.sharpness_of(precision))["problems"]["full"].values()
+            if "inputs" in entry
+        ]
+        for precision in BOARD_PRECISIONS
+    )
+    assert min(*fp32, *bf16) == 4
+    counts = f"{fp32.count(4)} problems have no more in fp32, and {bf16.count(4)} in bf16"
+    assert f"Four are the least, and at full size {counts}." in said
 
 
 def test_the_founders_kernels_are_right_and_many_are_faster_beyond_doubt() -> None:

@@ -148,3 +148,29 @@ def test_the_command_goes_on_where_it_stopped_and_looks_again_at_what_changed(tm
 def test_where_no_inputs_say_anything_the_problem_is_undecided():
     deal = deciding.deal_of({"variant": "affine", "inputs": {"upstream": None, "signed": None}})
     assert deal.undecided == "no distribution says anything" and deal.shares == {"upstream": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("precision", "share", "decides"),
+    [("fp32", 0.05, True), ("fp32", 0.2, False), ("bf16", 0.5, True), ("bf16", 0.9, False)],
+)
+def test_more_may_be_right_by_chance_where_the_tolerance_is_wider(precision, share, decides):
+    inputs = {"signed": {"passes": {}, "shares": {"constant": share}}}
+    deal = deciding.deal_of({"precision": precision, "variant": "affine", "inputs": inputs})
+    assert bool(deal.undecided) is not decides
+
+
+def test_a_twin_that_saves_next_to_nothing_may_pass_where_no_inputs_tell_all():
+    def seen_on(*twins):
+        return {"passes": dict.fromkeys(twins, 0.5), "shares": {}}
+
+    def deal(**inputs):
+        return deciding.deal_of({"variant": "affine", "inputs": inputs})
+
+    few = deal(signed=seen_on("one in 64 left out"), needles=seen_on("zeros"))
+    assert set(few.shares) == {"upstream", "signed"} and not few.undecided and few.blunt == ()
+    assert set(deal(signed=seen_on("one in 64 left out"), needles=seen_on()).shares) == {
+        "upstream",
+        "needles",
+    }
+    assert deal(signed=seen_on("one in 8 read"), needles=seen_on("zeros")).undecided
