@@ -49,6 +49,13 @@ def memory_order(tensor: torch.Tensor) -> tuple[int, ...]:
     return tuple(sorted(range(tensor.dim()), key=lambda at: -strides[at]))
 
 
+def share_memory(leaf: Any, other: torch.Tensor) -> bool:
+    """Say whether a leaf lies in another tensor's memory; the running process's own claim."""
+    if type(leaf) is not torch.Tensor or leaf.layout is not torch.strided:
+        return False
+    return leaf.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
 def _overlaps(tensor: torch.Tensor) -> bool:
     span = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):

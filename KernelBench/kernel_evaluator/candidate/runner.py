@@ -25,7 +25,7 @@ from kernel_evaluator.candidate.clocks import batch_clock, time_calls, time_laun
 from kernel_evaluator.candidate.exact import run_exactly, without_tf32
 from kernel_evaluator.candidate.frames import Channel, ChannelClosed, Op, Reply
 from kernel_evaluator.candidate.held_memory import HeldMemory
-from kernel_evaluator.candidate.outputs import claim, describe_error, flatten, memory_order
+from kernel_evaluator.candidate.outputs import claim, describe_error, flatten, memory_order, share_memory
 from kernel_evaluator.candidate.poison import Poison
 from kernel_evaluator.candidate.state import describe_state, match_state
 from kernel_evaluator.labels.census import profile
@@ -151,9 +151,10 @@ class Runner:
         return Reply(op=Op.DONE, text="loaded")
 
     def call(self, at: int, seed: int, poison: int, strict: bool, exact: bool = False) -> Reply:
-        """Run one forward call; describe its outputs. `poison` is how many bytes of free memory to spoil.
+        """Run one forward call; describe its outputs, and count those that lie in the memory of inputs.
 
-        `strict` leaves TF32 out; `exact` runs in float64 and rounds at the end.
+        `poison` is how many bytes of free memory to spoil. `strict` leaves TF32 out; `exact` runs in float64
+        and rounds at the end.
         """
         self.outputs = []
         self.buffers["inputs"].refresh()
@@ -171,7 +172,14 @@ class Runner:
         leaves, structure = flatten(output)
         self.buffers["inputs"].publish()
         claims = tuple(claim(x) for x in leaves)
-        return Reply(op=Op.DONE, leaves=claims, text=structure, number=float(self._held.most_bytes))
+        in_inputs = sum(share_memory(x, self.buffers["inputs"].tensor) for x in leaves)
+        return Reply(
+            op=Op.DONE,
+            leaves=claims,
+            text=structure,
+            number=float(self._held.most_bytes),
+            count=in_inputs,
+        )
 
     def batch(self, seed: int, core: int | None, room: int | None) -> Reply:
         """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds.

@@ -169,7 +169,7 @@ def _measured(hearing: Hearing, deck: Deck) -> Measurement:
         wrongly_timed = wrong.ruled.let_go()
     except timed_outputs.InputsChanged:
         message = "forward changed its inputs in a timed run"
-        raise Ruled(Status.REJECTED, "InputChanged", message, {"violation": "input"}) from None
+        raise Ruled(Status.REJECTED, trials.INPUT_CHANGED, message, {"violation": "input"}) from None
     if wrongly_timed is not None:
         raise trials.weigh_timed(hearing, wrongly_timed)
     if found is None:

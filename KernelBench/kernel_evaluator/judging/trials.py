@@ -29,6 +29,9 @@ NEAR = 10.0
 nor where things are added up in another order."""
 
 
+INPUT_CHANGED, OUTPUT_IN_INPUT = "InputChanged", "OutputInInput"
+
+
 def plain_trials(hearing: Hearing) -> None:
     """The plain trials; a candidate with its own layout of weights may try again with CPU-drawn ones."""
     stand = hearing.stand
@@ -103,10 +106,15 @@ def weigh_timed(hearing: Hearing, timed: Ruled) -> Ruled:
 
 
 def _asked(hearing: Hearing, distribution: str, seed: int, otherwise: Ruled | None) -> Ruled | None:
-    """What is wrong with another trial: none where it is right, and `otherwise` where there is no output."""
+    """What is wrong with another trial: none where it is right, and `otherwise` where there is no output.
+
+    Raises Ruled where it shows what made the output wrong: its memory is an input's.
+    """
     try:
         trial(hearing, distribution, seed)
     except Ruled as ruled:
+        if ruled.name in (INPUT_CHANGED, OUTPUT_IN_INPUT):
+            raise
         return ruled.let_go() if ruled.name == "WrongOutput" else otherwise
     except RunFailed:
         return otherwise
@@ -157,11 +165,11 @@ def trial(hearing: Hearing, distribution: str, seed: int) -> None:
     hearing.note_call(1e3 * (time.perf_counter() - start - expected_s))
     facts = {"distribution": distribution, "seed": seed, "call_seed": call_seed}
     facts |= stand.weights.facts()
-    _check_claims(stand, reply, facts)
     if not stand.manners.mutates and stand.inputs.differ(0):
         raise Ruled(
-            Status.REJECTED, "InputChanged", "forward changed its inputs", {"violation": "input", **facts}
+            Status.REJECTED, INPUT_CHANGED, "forward changed its inputs", {"violation": "input", **facts}
         )
+    _check_claims(stand, reply, facts)
     stand.scramble(side)
     side.deliver([0], [stand.outputs.slot(0)], hearing.left_s())
     stand.spare(side, hearing.left_s())
@@ -240,3 +248,7 @@ def _check_claims(stand: Stand, reply: Reply, facts: dict[str, Any]) -> None:
             if want != got:
                 message = f"output {at}: {rule} must be {want}, got {got}"
                 raise Ruled(Status.MISMATCH, "WrongType", message, {"violation": "type", **facts})
+    if reply.count and not stand.manners.aliases:
+        # Inputs are overwritten before outputs are compared: it would be told that it gave NaN.
+        message = f"outputs in the memory of an input must be 0, got {reply.count}: return a new tensor"
+        raise Ruled(Status.MISMATCH, OUTPUT_IN_INPUT, message, {"violation": "type", **facts})

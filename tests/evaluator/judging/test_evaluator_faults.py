@@ -84,6 +84,12 @@ CASES = {
         "WrongOutput",
     ),
     "an input written to": (kernel("y = self.right(x)", "x.add_(1)", "return y"), "rejected", "InputChanged"),
+    "an input written to, and another dtype": (
+        kernel("return x.add_(1).double()"),
+        "rejected",
+        "InputChanged",
+    ),
+    "its input for an output": (kernel("return x.relu_()"), "mismatch", "OutputInInput"),
     "an error in forward": (kernel("raise ValueError('no')"), "runtime_error", "ValueError"),
     "an error in __init__": (kernel(init="raise ValueError('no')"), "runtime_error", "ValueError"),
     "an error that has no text": (

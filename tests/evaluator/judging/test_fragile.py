@@ -67,6 +67,24 @@ def test_a_wrong_timed_output_is_weighed_by_what_the_kernel_says_when_asked_agai
     assert ruled.evidence["counter_example"]["seed"] == 7
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        Ruled(Status.REJECTED, "InputChanged", "forward changed its inputs", {"violation": "input"}),
+        Ruled(Status.MISMATCH, "OutputInInput", "return a new tensor", {"violation": "type"}),
+    ],
+)
+def test_who_gives_nan_since_its_output_lies_in_an_input_is_told_the_cause(monkeypatch, cause):
+    def trial(hearing, distribution, seed):
+        raise cause
+
+    monkeypatch.setattr(trials, "trial", trial)
+    hearing = SimpleNamespace(stand=SimpleNamespace(manners=SimpleNamespace(is_random=False)))
+    with pytest.raises(Ruled) as raised:
+        trials.weigh_timed(hearing, wrong("signed", float("inf")))
+    assert raised.value is cause
+
+
 def recorded(name, distribution, **more):
     digests = dict.fromkeys(("kernel_sha256", "problem_sha256", "evaluator_sha256"), "0" * 64)
     evidence = {"counter_example": {"distribution": distribution}, **more}
