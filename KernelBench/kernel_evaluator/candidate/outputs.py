@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import os
 import traceback
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from kernel_evaluator.candidate.frames import DTYPES, Leaf
 from kernel_evaluator.records.places import PACKAGE
+
+KERNEL = "kernel_"
+"""So begins the name of a file that a kernel's source is written to."""
+
+_MAX_LINE = 300
 
 
 def flatten(output: Any) -> tuple[list[Any], str]:
@@ -75,11 +81,20 @@ def dtype_name(dtype: torch.dtype) -> str:
 def describe_error(error: BaseException) -> str:
     """Say an error's name, message and where it came from, each on its own line.
 
-    Results are public: our own files are named from the package on, not by this machine's folders.
+    One without a message is told by the last line of the kernel that led to it. Results are public: our own
+    files are named from the package on, not by this machine's folders.
     """
     trail = "".join(traceback.format_exception(error)[-12:]).replace(f"{PACKAGE.parent}{os.sep}", "")
     try:
         message = str(error)[:4000]
     except BaseException:  # noqa: BLE001 (an error's text is submitted code, too)
         message = "its text cannot be made"
+    if not message.strip():
+        message = f"without a message{_line_of(error)}"
     return f"{type(error).__module__}.{type(error).__name__}\n{message}\n{trail[-6000:]}"
+
+
+def _line_of(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).name.startswith(KERNEL)]
+    return f", at line {own[-1].lineno}: {own[-1].line}"[:_MAX_LINE] if own else ""

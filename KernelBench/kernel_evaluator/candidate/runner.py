@@ -25,7 +25,14 @@ from kernel_evaluator.candidate.clocks import batch_clock, time_calls, time_laun
 from kernel_evaluator.candidate.exact import run_exactly, without_tf32
 from kernel_evaluator.candidate.frames import Channel, ChannelClosed, Op, Reply
 from kernel_evaluator.candidate.held_memory import HeldMemory
-from kernel_evaluator.candidate.outputs import claim, describe_error, flatten, memory_order, share_memory
+from kernel_evaluator.candidate.outputs import (
+    KERNEL,
+    claim,
+    describe_error,
+    flatten,
+    memory_order,
+    share_memory,
+)
 from kernel_evaluator.candidate.poison import Poison
 from kernel_evaluator.candidate.state import describe_state, match_state
 from kernel_evaluator.labels.census import profile
@@ -71,7 +78,7 @@ class Runner:
             self._extensions = None
         # Bytecode is matched by second and size: two problems of one length could be taken for each other.
         sys.dont_write_bytecode = True
-        name = f"kernel_{next(self._names)}"
+        name = f"{KERNEL}{next(self._names)}"
         path = Path.cwd() / f"{name}.py"
         path.write_text(source, "utf-8")
         spec = importlib.util.spec_from_file_location(name, path)

@@ -92,6 +92,12 @@ CASES = {
     "its input for an output": (kernel("return x.relu_()"), "mismatch", "OutputInInput"),
     "an error in forward": (kernel("raise ValueError('no')"), "runtime_error", "ValueError"),
     "an error in __init__": (kernel(init="raise ValueError('no')"), "runtime_error", "ValueError"),
+    "an error without a message": (kernel("raise ValueError"), "runtime_error", "ValueError"),
+    "an error without a message in a library": (
+        kernel("queue.Queue().get_nowait()", head="import queue"),
+        "runtime_error",
+        "Empty",
+    ),
     "an error that has no text": (
         kernel("raise Odd", head="class Odd(Exception):\n    def __str__(self):\n        raise self"),
         "runtime_error",
@@ -171,6 +177,19 @@ def test_the_kernel_after_it_is_unharmed(rows, case):
 def test_a_compile_error_keeps_its_text_whatever_it_says(rows):
     row = rows[2 * list(CASES).index("a compile error that speaks of a lock")]
     assert "No such file or directory: block.h, could not lock" in row.failure.message
+
+
+@pytest.mark.parametrize(
+    ("case", "text"),
+    [
+        ("an error without a message", "raise ValueError"),
+        ("an error without a message in a library", "queue.Queue().get_nowait()"),
+    ],
+)
+def test_an_error_without_a_message_is_told_by_the_line_of_the_kernel(rows, case, text):
+    row = rows[2 * list(CASES).index(case)]
+    line = CASES[case][0].splitlines().index(f"        {text}") + 1
+    assert row.failure.message.splitlines()[0] == f"without a message, at line {line}: {text}"
 
 
 def test_a_rejection_carries_the_numbers_that_prove_it(rows):
