@@ -75,6 +75,7 @@ class Standby:
 
         Raises ReferenceFailed where the replacement does not either; one more stands by then.
         """
+        said = ""
         for _ in range(WARM_TRIES):
             if self._is_warm:
                 break
@@ -83,10 +84,12 @@ class Standby:
                 self._is_warm = True
             except RunFailed as error:
                 _log.warning("a process did not open the device: %s", error)
+                said = str(error).partition("\n")[0]
                 self._process.end()
                 self._process = self._fork()
         if not self._is_warm:
-            raise ReferenceFailed(f"no process opened the device in {WARM_TRIES} tries")
+            allowed = f"memory_gb allows each {self._zygote.home.memory_bytes / 2**30:.3g} GiB of host memory"
+            raise ReferenceFailed(f"no process opened the device in {WARM_TRIES} tries: {said} ({allowed})")
         return self._process
 
     def paused(self) -> AbstractContextManager[None]:

@@ -236,6 +236,15 @@ def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_t
     assert rows[1].status == "correct"
 
 
+def test_where_torch_needs_more_memory_than_a_kernel_may_have_the_row_names_the_bound():
+    row = judge(jobs_of(RIGHT), memory_gb=0.1, measure=False)[0]
+    assert (row.status, row.failure.name) == ("infra_error", "ReferenceFailed")
+    assert row.failure.message == (
+        "no process opened the device in 2 tries: OutOfMemory: more than 0.1 GiB of host memory "
+        "(memory_gb allows each 0.1 GiB of host memory)"
+    )
+
+
 def test_a_compiled_model_is_judged_though_its_process_runs_as_nobody_known(unmeasured):
     head = (
         'import getpass\n\n@torch.compile(backend="aot_eager")\ndef activate(x):\n    return torch.relu(x)\n'
