@@ -15,7 +15,7 @@ from kernel_evaluator.numerics import compare
 from kernel_evaluator.problems.inputs import InputLeaf
 from kernel_evaluator.stand.buffers import Buffers
 from kernel_evaluator.stand.device import Device
-from kernel_evaluator.stand.sides import Side
+from kernel_evaluator.stand.sides import Side, problem_at_work
 
 _MUCH_BYTES = 256 << 20
 _WRITINGS, _MOST_BIAS = 5, 0.25
@@ -69,7 +69,8 @@ class InputSets:
     def put(self, at: int, draw: Callable[[], list[Any]], *, secretly: bool = False) -> None:
         """Draw an input set and keep it; unless `secretly`, show it to both sides."""
         self.forget(at)  # the memory is needed for the next
-        self._drawn[at] = draw()
+        with problem_at_work():
+            self._drawn[at] = draw()
         if not secretly:
             for buffers in (self._buffers.reference, self._buffers.candidate):
                 self.write(buffers["inputs"], at)

@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from kernel_evaluator.candidate import memory
 from kernel_evaluator.candidate.frames import Leaf, Op, Reply
+from kernel_evaluator.candidate.outputs import describe_error
 from kernel_evaluator.candidate.processes import RunFailed, RunnerProcess
 
 REFERENCE_TIMEOUT_S = 300.0
@@ -19,6 +22,18 @@ REFERENCE_TIMEOUT_S = 300.0
 
 class ReferenceFailed(Exception):
     """The reference itself did not run: a fault of ours, never the candidate's."""
+
+
+@contextmanager
+def problem_at_work() -> Iterator[None]:
+    """Within this a problem's own code runs: what it raises is ReferenceFailed, unless the device is full."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception as error:  # a problem file may raise anything, and the next problem goes on
+        name, _, rest = describe_error(error).partition("\n")
+        raise ReferenceFailed(f"the problem's own code failed: {name}: {rest}") from error
 
 
 @dataclass

@@ -29,7 +29,7 @@ from kernel_evaluator.stand.device import Device
 from kernel_evaluator.stand.input_sets import InputSets
 from kernel_evaluator.stand.output_slots import OutputSlots
 from kernel_evaluator.stand.rounding import Rounding
-from kernel_evaluator.stand.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side
+from kernel_evaluator.stand.sides import REFERENCE_TIMEOUT_S, ReferenceFailed, Side, problem_at_work
 from kernel_evaluator.stand.weights import Weights
 
 DEAL_MS = {"cuda": 8.0, "cpu": 20.0}
@@ -80,10 +80,12 @@ class Stand:
         """Load the reference, and see what it gives and how it behaves."""
         self.ask_reference(Op.LOAD, source=self.problem.sized_source, class_name="Model")
         precision = self.settings.precision
-        self.source = InputSource(self.problem, self.settings.device, PRECISIONS[precision])
+        with problem_at_work():
+            self.source = InputSource(self.problem, self.settings.device, PRECISIONS[precision])
+            init_arguments = self.source.init_arguments()
         self.deal = deal_for(self.problem, precision, self.source.distributions())
         self.inputs = InputSets(self.source.leaves, self._buffers, self.device)
-        self.weights = Weights(self.source.init_arguments(), precision, self._buffers, self.device)
+        self.weights = Weights(init_arguments, precision, self._buffers, self.device)
         self.build_reference()
         self.ask_reference(Op.INPUTS, sets=self.inputs.said())
         seed = secret_draws.seed()

@@ -236,6 +236,43 @@ def test_a_reference_that_fails_is_our_fault_and_another_problem_is_judged_all_t
     assert rows[1].status == "correct"
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "why"),
+    [
+        (
+            "return [torch.rand(rows, 64)]",
+            "raise ValueError('no such rows')",
+            "builtins.ValueError: no such rows",
+        ),
+        (
+            "return [torch.rand(rows, 64)]",
+            "return None",
+            "builtins.TypeError: 'NoneType' object is not iterable",
+        ),
+        ("return [64]", "return [missing]", "builtins.NameError: name 'missing' is not defined"),
+    ],
+)
+def test_a_problem_whose_own_code_fails_says_why_in_the_row_and_the_next_is_judged(
+    unmeasured, right, wrong, why
+):
+    broken = Problem(level=1, problem_id=2, name="2_Broken", source=SOURCE.replace(right, wrong))
+    rows = unmeasured(jobs_of(RIGHT, problem=broken) + jobs_of("", RIGHT)[1:])
+    assert (rows[0].status, rows[0].failure.name) == ("infra_error", "ReferenceFailed")
+    assert rows[0].failure.message.splitlines()[0] == f"the problem's own code failed: {why}"
+    assert rows[1].status == "correct"
+
+
+def test_a_problem_that_fails_in_some_draws_says_so_too(unmeasured):
+    later = SOURCE.replace(
+        "def get_inputs():\n", "draws = []\n\n\ndef get_inputs():\n    draws.append(len(draws))\n"
+    )
+    later = later.replace("return [torch.rand(", "assert len(draws) < 4\n    return [torch.rand(")
+    broken = Problem(level=1, problem_id=3, name="3_Broken", source=later)
+    row = unmeasured(jobs_of(RIGHT, problem=broken))[0]
+    assert (row.status, row.failure.name) == ("infra_error", "ReferenceFailed")
+    assert row.failure.message.startswith("the problem's own code failed: builtins.AssertionError: ")
+
+
 def test_where_torch_needs_more_memory_than_a_kernel_may_have_the_row_names_the_bound():
     row = judge(jobs_of(RIGHT), memory_gb=0.1, measure=False)[0]
     assert (row.status, row.failure.name) == ("infra_error", "ReferenceFailed")
