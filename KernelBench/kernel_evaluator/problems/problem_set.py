@@ -72,12 +72,12 @@ class ProblemSet:
         return sorted(self._paths[level])
 
     def load(self, level: int, problem_id: int) -> Problem:
-        """Read one problem; raise KeyError where the folder lacks it."""
+        """Read one problem, without a byte-order mark; raise KeyError where the folder lacks it."""
         if problem_id not in self.ids(level):
             raise KeyError(f"level {level} has no problem {problem_id} under {self.root}")
         path = self._paths[level][problem_id]
         return Problem(
-            level=level, problem_id=problem_id, name=path.stem, source=path.read_text("utf-8"), path=path
+            level=level, problem_id=problem_id, name=path.stem, source=path.read_text("utf-8-sig"), path=path
         )
 
     def find(self, name: str, level: int | None = None) -> Problem:

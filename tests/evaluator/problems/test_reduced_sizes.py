@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kernel_evaluator.problems.deciding import deal_for
+from kernel_evaluator.problems.inputs import load_module
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 
 OURS = ProblemSet().load(1, 7)
@@ -22,6 +23,15 @@ def test_ours_is_reduced_and_says_so() -> None:
 
 def test_one_with_other_words_and_the_same_sizes_is_reduced() -> None:
     assert problem(f"# Theirs\n{OURS.source}").reduced(read_sizes()).overrides
+
+
+def test_one_that_an_editor_began_with_a_byte_order_mark_is_the_same_problem(tmp_path) -> None:
+    (tmp_path / "level1").mkdir()
+    (tmp_path / "level1" / "7_Own.py").write_bytes(b"\xef\xbb\xbf" + OURS.source.encode())
+    own = ProblemSet(tmp_path).load(1, 7)
+
+    assert own.sha256 == OURS.sha256
+    assert load_module(own.reduced(read_sizes())).get_inputs()
 
 
 @pytest.mark.parametrize(
