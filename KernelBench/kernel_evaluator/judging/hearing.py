@@ -54,6 +54,8 @@ class Hearing:
     """How often the candidate's forward was called so far."""
     pace_ms: float = 0.0
     """Milliseconds of a call: the quickest in the trials, then as timed; 0 where none was made."""
+    was_spared: bool = False
+    """Whether it is timed with weights that it was not tried with before."""
     marked: float = field(default_factory=time.monotonic)
     allowed_s: float | None = None
 

@@ -91,9 +91,9 @@ def _hear(hearing: Hearing) -> dict[str, Any]:
     names = [] if "panel" in off else stand.source.distributions()
     deck = Deck(_shares(stand) if names else {"plain": 1.0})
     if "affine" not in off and stand.weights.are_any:
-        trials.affine_trial(hearing)
+        if trials.affine_trial(hearing):
+            deck.see("upstream")  # that trial had such inputs
         hearing.mark("affine")
-        deck.see("upstream")  # that trial had such inputs
     elif names and not hearing.is_slow:
         trials.panel_trial(hearing, "upstream")
         deck.see("upstream")

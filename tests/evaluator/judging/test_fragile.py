@@ -61,7 +61,8 @@ def test_a_wrong_timed_output_is_weighed_by_what_the_kernel_says_when_asked_agai
 
     monkeypatch.setattr(trials, "trial", trial)
     ruled = trials.weigh_timed(
-        SimpleNamespace(stand=SimpleNamespace(manners=SimpleNamespace(is_random=False))), timed
+        SimpleNamespace(stand=SimpleNamespace(manners=SimpleNamespace(is_random=False)), was_spared=False),
+        timed,
     )
     assert ruled.status is status
     assert ruled.evidence["counter_example"]["seed"] == 7
