@@ -25,7 +25,6 @@ from kernel_evaluator.walls import sandbox
 
 LOG_BYTES = 8 << 10
 _WATCH_S = 0.25
-_SETTLE_S, _SETTLE_TRIES = 2e-5, 20
 _END_S = 10.0
 _HANGS_UP_S = 2.0
 _KILLED = 128 + signal.SIGKILL
@@ -247,7 +246,7 @@ class RunnerProcess:
         What could not be stopped counts as having run throughout.
         """
         family = sandbox.stop_all(self.pid)
-        before, start = _settled(family), time.monotonic()
+        before, start = sandbox.processor_seconds(family), time.monotonic()
         try:
             yield
         finally:
@@ -303,17 +302,6 @@ class RunnerProcess:
                 sandbox.kill_all(sandbox.descendants(self.pid))
                 return
             time.sleep(_WATCH_S)
-
-
-def _settled(family: list[int]) -> float:
-    """What stopped processes have used of processors, once all their threads have come to a stop."""
-    used = sandbox.processor_seconds(family)
-    for _ in range(_SETTLE_TRIES):
-        time.sleep(_SETTLE_S)
-        before, used = used, sandbox.processor_seconds(family)
-        if used == before:
-            break
-    return used
 
 
 def _readable(cache: Path | None) -> list[Path]:

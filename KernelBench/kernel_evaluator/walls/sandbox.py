@@ -13,7 +13,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -38,7 +38,8 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
 _NO_CAPABILITIES = (struct.pack("<Ii", 0x20080522, 0), bytes(24))
 _DIES_FIRST = "1000"
 _BLOCK_BYTES = 512
-_STOP_TRIES, _NOTHING_NEW = 200, 3
+_STOP_S, _LOOK_AGAIN_S, _NOTHING_NEW = 0.2, 2e-5, 3
+_STANDING = b"TtZX"
 _PAGE = 4096
 _CPUCLOCK_SCHED = 2
 _NEW_SHARE = ("setsid",)
@@ -200,19 +201,22 @@ def descendants(pid: int) -> list[int]:
 
 
 def stop_all(pid: int) -> list[int]:
-    """Stop a process and all it started, and look again until nothing new is there; give what was stopped.
+    """Stop a process and all it started, until all stand still and nothing is new; give what was stopped.
 
-    One that forks and ends faster than it can be listed is given up after a while: that it runs on shows.
+    A thread goes on with what it asked of the system, as with a fork, before it stands. What does not come to
+    a stand in time, or forks and ends faster than it can be listed, is given up: that it runs on shows.
     """
+    give_up = time.monotonic() + _STOP_S
     stopped: set[int] = set()
     nothing_new = 0
-    for _ in range(_STOP_TRIES):
+    # Between two parents a process is listed nowhere.
+    while nothing_new < _NOTHING_NEW and time.monotonic() < give_up:
         new = set(descendants(pid)) - stopped
         signal_all(new, signal.SIGSTOP)
         stopped |= new
         nothing_new = 0 if new else nothing_new + 1
-        if nothing_new == _NOTHING_NEW:  # between two parents a process is listed nowhere
-            break
+        while time.monotonic() < give_up and not all(map(_stands_still, new)):
+            time.sleep(_LOOK_AGAIN_S)
     return sorted(stopped)
 
 
@@ -317,18 +321,28 @@ def _unreadable(paths: Sequence[Path]) -> list[Path]:
 
 def _children(pid: int) -> list[int]:
     """The children of all threads, without a `Path` for each: a timed round waits for this some ten times."""
-    try:
-        tasks = os.scandir(f"/proc/{pid}/task")
-        return [int(child) for task in tasks for child in _read(f"{task.path}/children")]
-    except OSError:
-        return [] if _lists_children() else _sought_children(pid)
+    if not _lists_children():
+        return _sought_children(pid)
+    return [int(child) for said in _of_threads(pid, "children") for child in said.split()]
 
 
-def _read(path: str) -> list[bytes]:
-    """The words of a file of /proc."""
+def _stands_still(pid: int) -> bool:
+    """Whether all threads of a process are stopped or have ended, by the letter after the name of each."""
+    return all(said.rpartition(b")")[2].strip()[:1] in _STANDING for said in _of_threads(pid, "stat"))
+
+
+def _of_threads(pid: int, name: str) -> Iterator[bytes]:
+    """What a file of /proc says of each thread of a process; those that have ended are passed over."""
+    with suppress(OSError):
+        for task in os.scandir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                yield _read(f"{task.path}/{name}")
+
+
+def _read(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return b"".join(iter(lambda: os.read(descriptor, _PAGE), b"")).split()
+        return b"".join(iter(lambda: os.read(descriptor, _PAGE), b""))
     finally:
         os.close(descriptor)
 

@@ -70,6 +70,35 @@ def test_what_was_stopped_uses_no_processor_or_is_seen(kind, nth):
         keeper.wait()
 
 
+FORKS = """
+import os
+held = bytes(400 << 20).replace(b"\\0", b"1")  # to fork takes the system milliseconds
+print("ready", flush=True)
+while True:
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_who_forks_all_the_time_stands_still_once_it_is_stopped():
+    """A fork that has begun goes on. On a busy machine one may take longer than is waited for."""
+    forking = subprocess.Popen([sys.executable, "-c", FORKS], stdout=subprocess.PIPE, start_new_session=True)
+    stood = []
+    try:
+        assert forking.stdout.readline() == b"ready\n"
+        for _ in range(20):
+            stopped = sandbox.stop_all(forking.pid)
+            now = sandbox.descendants(forking.pid)
+            stood.append(set(now) <= set(stopped) and {x for pid in now for x in states(pid)} <= set("TZ"))
+            sandbox.signal_all({*stopped, *now}, signal.SIGCONT)
+            time.sleep(0.01)
+        assert stood.count(True) > 15
+    finally:
+        os.killpg(forking.pid, signal.SIGKILL)
+        forking.wait()
+
+
 def test_the_processor_time_of_what_runs_is_seen():
     spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:

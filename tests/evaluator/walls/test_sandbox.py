@@ -246,6 +246,30 @@ def test_a_family_is_found_measured_and_killed():
             time.sleep(0.01)
 
 
+RESTLESS = """
+import subprocess, threading
+children = [subprocess.Popen(["sleep", "500"]).pid for _ in range(3)]
+def turn():
+    while True:
+        brief = [threading.Thread(target=int) for _ in range(20)]
+        for each in brief: each.start()
+        for each in brief: each.join()
+for _ in range(20): threading.Thread(target=turn).start()
+print(*children, flush=True)
+"""
+
+
+def test_a_family_is_found_though_threads_end_while_it_is_looked_for():
+    pipes = {"stdout": subprocess.PIPE, "start_new_session": True}
+    with subprocess.Popen([sys.executable, "-c", RESTLESS], text=True, **pipes) as parent:
+        try:
+            children = {int(pid) for pid in parent.stdout.readline().split()}
+            looks = [children <= set(sandbox.descendants(parent.pid)) for _ in range(100)]
+            assert looks.count(True) == len(looks)
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
+
+
 def test_counting_and_killing_what_is_gone_is_no_error():
     ended = subprocess.Popen(["true"])
     ended.wait()
