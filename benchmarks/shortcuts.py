@@ -7,8 +7,8 @@
 
 A twin of the reference that some inputs catch must pass on no more than an eighth of the timed calls, at 2, 8
 and 256 calls a round, but for one that saves next to nothing. And a policy with a perfect oracle of each
-call's inputs, which takes the cheapest twin that passes there, must gain no more than a tenth. Inputs are dealt
-as judging deals them. Exit status: 1 if a rule is broken.
+call's inputs, which takes the cheapest twin that passes there, must gain no more than a tenth. Inputs are
+dealt as judging deals them. Exit status: 1 if a rule is broken.
 """
 
 from __future__ import annotations
