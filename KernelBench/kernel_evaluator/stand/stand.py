@@ -96,20 +96,31 @@ class Stand:
         self.device.settle()
         reply = self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
         self.outputs = OutputSlots(reply.leaves, reply.text, self._buffers, self.device)
-        self.manners = self._learn_manners(seed, mutates=self.inputs.differ(0))
+        self.manners = self._learn_manners(mutates=self.inputs.differ(0))
 
-    def _learn_manners(self, seed: int, *, mutates: bool) -> Manners:
-        """Whether its outputs change when its inputs' memory does, and with the seed of a call."""
+    def _learn_manners(self, *, mutates: bool) -> Manners:
+        """Whether outputs change with the seed of a call, and when the inputs' memory does.
+
+        The reference was just called. It is called only once more: a call may take a tenth of a second.
+        """
         if mutates:  # what it draws cannot be told from what it changes
             return Manners(mutates=True, aliases=True, is_random=True)
-        expected = [tensor.clone() for tensor in self.expect(0, seed)]
-        is_random = self.worst(expected, self.expect(0, secret_draws.seed()), "plain") > 1.0
-        self.ask_reference(Op.CALL, at=0, seed=seed, poison=0, strict=False)
+        kept = [tensor.clone() for tensor in self._delivered()]
+        reply = self.ask_reference(Op.CALL, at=0, seed=secret_draws.seed(), poison=0, strict=False)
+        self._needs_bytes = reply.number
+        found = self._delivered()
+        is_random = self.worst(kept, found, "plain") > 1.0
+        for one, other in zip(kept, found, strict=True):
+            one.copy_(other)
         self.reference.buffers["inputs"].tensor.fill_(0xFF)
         self.device.settle()
-        self.reference.deliver([0], [self.outputs.slot(0)], REFERENCE_TIMEOUT_S)
-        aliases = self.worst(expected, self.outputs.read(self.reference), "plain") > 1.0
+        aliases = self.worst(kept, self._delivered(), "plain") > 1.0
         return Manners(mutates=False, aliases=aliases, is_random=is_random)
+
+    def _delivered(self) -> list[torch.Tensor]:
+        """Views of the outputs of the reference's last call, as they are now."""
+        self.reference.deliver([0], [self.outputs.slot(0)], REFERENCE_TIMEOUT_S)
+        return self.outputs.read(self.reference)
 
     def ask_reference(self, op: Op, **facts: Any) -> Reply:
         """Ask the reference's process; its failures are ours."""
@@ -196,9 +207,9 @@ class Stand:
         self.device.settle()
         reply = self.ask_reference(Op.CALL, at=at, seed=seed, poison=0, strict=strict, exact=exact)
         self._needs_bytes = max(self._needs_bytes, reply.number)
-        self.reference.deliver([0], [self.outputs.slot(0)], REFERENCE_TIMEOUT_S)
+        found = self._delivered()
         self.spare(self.reference)
-        return self.outputs.read(self.reference)
+        return found
 
     def answer(
         self, distribution: str, seed: int, *, strict: bool = False, exact: bool = False, nudge: bool = False
