@@ -64,7 +64,8 @@ def page_key(site: Site, problem: str, held: Collection[str]) -> str:
 
     Lines come from entries' results.
     """
-    parts: list[object] = [problem in site.data.certified, site.data.deals.get(problem), len(held)]
+    deals = [found.get(problem) for found in site.data.deals.values()]
+    parts: list[object] = [problem in site.data.certified, deals, len(held)]
     for view in site.boards:
         found, entries = results(site, view, problem), _entries(site, view)
         parts += [view.name, len(found.lines), found.correct, found.baseline, found.unranked_because]

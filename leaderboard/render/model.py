@@ -107,7 +107,7 @@ class SiteData:
     answer was tried on and failed.
     `rates` are the red team's, by device, and `stays_open` says what is known to stay open. `audits` are the
     newest first.
-    `deals` say what inputs are timed on a problem, with the sizes at which that was found.
+    `deals` say by precision what inputs are timed on a problem, with the sizes at which that was found.
     """
 
     boards: tuple[Board, ...]
@@ -124,7 +124,7 @@ class SiteData:
     verdicts: Mapping[tuple[str, str], Mapping[str, Sequence[Verdict]]] = field(default_factory=dict)
     baselines: Mapping[str, Mapping[str, Baseline]] = field(default_factory=dict)
     certified: frozenset[str] = frozenset()
-    deals: Mapping[str, tuple[str, Deal]] = field(default_factory=dict)
+    deals: Mapping[str, Mapping[str, tuple[str, Deal]]] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
     spending: tuple[Spending, ...] = ()
     rates: tuple[Rates, ...] = ()

@@ -157,7 +157,7 @@ def _page(site: Site, problem: str, held: Collection[str]) -> str:
         shards=shards_for(len(held)),
         around=neighbours(site, problem),
         certified=problem in site.data.certified,
-        deal=site.data.deals.get(problem),
+        deals=[(name, *found[problem]) for name, found in site.data.deals.items() if problem in found],
         ceilings=CEILINGS,
         family=family(item.level, item.name),
         progress=_progress(site, problem),

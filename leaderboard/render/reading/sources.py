@@ -11,11 +11,11 @@ from operator import attrgetter
 from pathlib import Path
 
 from kernel_evaluator.problems.certificates import CERTIFICATES
-from kernel_evaluator.problems.deciding import SHARPNESS
+from kernel_evaluator.problems.deciding import sharpness_of
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.keys import PROBLEM_COUNTS, RANKED_LEVELS, KernelKey
 from kernel_evaluator.records.places import PROBLEM_SET
-from kernel_evaluator.records.rows import ResultFile
+from kernel_evaluator.records.rows import BOARD_PRECISIONS, ResultFile
 
 from leaderboard.files import store
 from leaderboard.files.baseline_files import read_baseline
@@ -95,7 +95,10 @@ def read_site(places: Places, config: SiteConfig) -> SiteData:
         verdicts=verdicts,
         baselines={board.name: _read_baselines(places.baselines / f"{board.name}.json") for board in boards},
         certified=read_ranked(places.certificates),
-        deals=read_deals(places.certificates.with_name(SHARPNESS.name)),
+        deals={
+            precision: read_deals(places.certificates.with_name(sharpness_of(precision).name))
+            for precision in BOARD_PRECISIONS
+        },
         notices=read_notices(places.data),
         spending=read_all(places.data),
         published=read_published(places.baselines / "published"),

@@ -299,11 +299,20 @@ def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
     assert "pull request" in page.inner_text("main")
 
 
+def test_which_inputs_are_timed_on_a_problem_hangs_on_the_precision(folder: Path) -> None:
+    shown = (folder / "problems/1_33.html").read_text()
+    for precision, timed in (("fp32", "upstream, signed, mixed, one_sided"), ("bf16", "upstream, needles")):
+        assert f"Timed inputs in {precision}, by what full sizes show: {timed}." in shown
+    unranked = (folder / "problems/2_72.html").read_text()
+    assert "Timed inputs in fp32" in unranked and "Timed inputs in bf16" not in unranked
+    assert "can be replaced" in unranked
+
+
 def test_by_which_evaluator_a_board_was_judged(page: Any, site: str) -> None:
     front(page, site)
     for board in ("H200", "H100"):
         sitehouse.follow(page.get_by_role("link", name=re.compile(f"^{board}$|^{board} \\d")))
-        assert "All rows are by evaluator a4176e1f." in page.inner_text(".lead")
+        assert "by evaluator a4176e1f" in page.inner_text(".lead")
 
 
 def test_how_to_cite(page: Any, site: str) -> None:
