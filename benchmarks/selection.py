@@ -69,6 +69,8 @@ class World:
     placing: int = 0
     batches: int = 0
     reference_speed: float = 1.0
+    waits: float = 0.0
+    """For such a share of its calls' time the reference waits for a processor."""
     kinds: dict[int, str] = field(default_factory=dict)
     made: list[pairing.Round] = field(default_factory=list)
     """Every round, those of a single call among them."""
@@ -79,6 +81,8 @@ class World:
         """A batch of either side, as `stand.batches.run_timed` gives it."""
         if side.trusted:
             own_ms = sum(self.reference_ms * self.reference_speed * self._noise() for _ in order)
+            side.worked_s += own_ms / 1e3
+            side.waited_s += self.waits * own_ms / 1e3
         else:
             self.batches += 1
             chance = self.rng.random()
@@ -144,7 +148,7 @@ class World:
 
 def _side(*, trusted: bool) -> Any:
     process = SimpleNamespace(pid=0, paused_s=0.0, ran_paused_s=0.0, paused=nullcontext)
-    return SimpleNamespace(trusted=trusted, process=process, waited_s=0.0)
+    return SimpleNamespace(trusted=trusted, process=process, waited_s=0.0, worked_s=0.0)
 
 
 @contextmanager
@@ -178,6 +182,13 @@ def simulated(world: World) -> Iterator[None]:
 
 def evaluate(policy: Policy, seed: int, **device: float) -> tuple[float | None, list[pairing.Round]]:
     """One evaluation: the speedup, None where no row would be taken, and all rounds of several calls."""
+    found, made = measured(policy, seed, **device)
+    lone = {id(r) for r in found.lone}  # they are held against the others, and count in no figure
+    return _taken(found), [r for r in made if id(r) not in lone]
+
+
+def measured(policy: Policy, seed: int, **device: float) -> tuple[Measurement, list[pairing.Round]]:
+    """One evaluation: what timing gives, and all rounds that were made."""
     world = World(policy=policy, rng=random.Random(seed), **device)
     world.now_s = world.rng.random()  # when the board likes
     began_s = world.now_s
@@ -191,8 +202,7 @@ def evaluate(policy: Policy, seed: int, **device: float) -> tuple[float | None, 
             lambda _right, _given, facts: deck.see(facts["distribution"]),
             deck,
         )
-    lone = {id(r) for r in found.lone}  # they are held against the others, and count in no figure
-    return _taken(found), [r for r in world.made if id(r) not in lone]
+    return found, world.made
 
 
 def moments(**device: float) -> list[Moment]:

@@ -64,6 +64,7 @@ def run_batch(
         raise RunFailed("ProtocolViolation", f"expected {len(order)} outputs, got {done.count}")
     if done.number > 2 * elapsed_ms + 1:
         raise RunFailed("ProtocolViolation", f"a batch of {elapsed_ms:.3f} ms took {done.number:g}, it says")
+    side.worked_s += done.number / 1e3
     return elapsed_ms, done.number if done.number >= _LEAST_MS else 0.0
 
 

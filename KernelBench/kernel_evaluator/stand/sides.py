@@ -50,6 +50,8 @@ class Side:
     """For the outputs of so many calls at once it has taken memory."""
     waited_s: float = 0.0
     """For so long the reference was ready and got no processor in batches of calls, but for waking up."""
+    worked_s: float = 0.0
+    """For so long it made calls in batches, by its own clock."""
     delivered: tuple[Leaf, ...] = ()
     """What it says of the outputs that it delivered last, of one after the other."""
 

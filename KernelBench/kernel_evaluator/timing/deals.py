@@ -60,7 +60,7 @@ def measure(
     how many calls the first deal has.
     """
     started = time.monotonic()
-    waited_s = stand.reference.waited_s
+    waited_s, worked_s = stand.reference.waited_s, stand.reference.worked_s
     paused_s, ran_s = side.process.paused_s, side.process.ran_paused_s
     found = _begin(stand, deck, _calls_at(stand, pace_ms, stand.alone_ms))
     sides = secret_draws.in_any_order((stand.reference, side))
@@ -88,7 +88,7 @@ def measure(
             left_s=left_s(),
         ):
             break
-    worked_s = sum(r.reference_ms * r.calls for r in (*found.rounds, *found.lone)) / 1e3
+    worked_s = stand.reference.worked_s - worked_s
     paused_s, ran_s = side.process.paused_s - paused_s, side.process.ran_paused_s - ran_s
     found.paused_ms = pairing.noted(1e3 * paused_s), pairing.noted(1e3 * ran_s)
     # What the candidate itself ran meanwhile is no excuse of its own.

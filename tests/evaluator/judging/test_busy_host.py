@@ -4,9 +4,13 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
+from evaluating import PROBLEM, cpu_settings
+from kernel_evaluator.candidate.processes import Home, Zygote
 from kernel_evaluator.judging import judge
 from kernel_evaluator.judging.hearing import Ruled
 from kernel_evaluator.records.rows import BUSY_HOST, Status
+from kernel_evaluator.stand.batches import run_batch
+from kernel_evaluator.stand.set_up import set_up
 from kernel_evaluator.timing.measurement import BUSY_SHARE, Measurement
 from kernel_evaluator.timing.suspicions import RAN_WHILE_STOPPED
 
@@ -65,3 +69,13 @@ def test_on_a_host_that_stays_busy_nothing_is_said_of_the_kernel(monkeypatch):
     with pytest.raises(Ruled, match="judge it again when the machine is calmer") as ruled:
         measured(monkeypatch, (ODD, BUSY))
     assert (ruled.value.status, ruled.value.name) == (Status.INFRA_ERROR, BUSY_HOST)
+
+
+def test_what_the_reference_waits_is_held_against_the_time_of_all_calls_that_it_makes():
+    with Zygote(Home(device="cpu", threads=1, memory_bytes=8 << 30)) as zygote:
+        stand = set_up(PROBLEM, cpu_settings(), zygote.fork(confined=False), fallback=False)
+        worked_s = stand.reference.worked_s
+        took_ms = [run_batch(stand, stand.reference, order, 0, 60.0)[1] for order in ([0, 1], [], [1])]
+        stand.close()
+    assert stand.reference.worked_s - worked_s == pytest.approx(sum(took_ms) / 1e3, abs=1e-6)
+    assert min(took_ms[0], took_ms[2]) > 0

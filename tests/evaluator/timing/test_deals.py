@@ -47,6 +47,14 @@ def test_who_is_four_times_as_fast_gets_four_times_the_calls():
     assert max(r.calls for r in rounds_of(lambda m: False)) == 4
 
 
+@pytest.mark.parametrize("is_fast", [False, True])
+def test_what_the_reference_waited_is_a_share_of_the_calls_that_it_made(is_fast):
+    """Beside a kernel four times as fast it makes a part of the kernel's calls."""
+    found, _ = selection.measured(lambda m: is_fast, 5, waits=0.2)
+    assert found.waited_share == pytest.approx(0.2, rel=1e-3)
+    assert found.is_busy
+
+
 @pytest.mark.parametrize(
     ("calls", "reference_calls", "claimed_ms", "looked_at"),
     [
