@@ -80,19 +80,18 @@ class SourceFacts:
 
 
 def recognise(source: str) -> SourceFacts:
-    """Say what a source uses; one that does not parse is judged by its words alone."""
+    """Say what a source uses; one that is no Python, or nested too deeply, is judged by its words alone."""
     needs_build = "cpp_extension" in source
     found = {backend for pattern, backend in _BY_TEXT.items() if pattern.search(source)}
+    uses = _Uses()
     try:
-        tree = ast.parse(source)
+        uses.visit(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         words = set(re.findall(r"\w+", source))
         found |= {backend for backend in Backend if backend in words and backend is not Backend.TORCH}
         return SourceFacts(
             backends=_ordered(found), needs_build=needs_build, builds_late=needs_build, has_triton=False
         )
-    uses = _Uses()
-    uses.visit(tree)
     found |= {_BY_IMPORT[name] for name in uses.packages if name in _BY_IMPORT}
     found |= {_BY_CALL[name] for name, _ in uses.references if name in _BY_CALL}
     late = any(inside for name, inside in uses.references if name in _BY_CALL)

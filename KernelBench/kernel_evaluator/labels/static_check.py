@@ -128,7 +128,7 @@ def without_comments(code: str) -> str:
             if token.type != tokenize.COMMENT
         ]
         ast.parse(code)
-    except (tokenize.TokenError, SyntaxError, ValueError):
+    except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
         return _without_native_comments(
             re.sub(r"(?m)^\s*#(?!\s*(?:include|define|if|pragma|else|endif)).*$", "", code)
         )

@@ -46,6 +46,12 @@ def test_a_build_inside_a_function_is_late() -> None:
     assert not recognise("import triton\ndef f():\n    triton.jit").builds_late
 
 
+def test_a_source_nested_too_deeply_is_told_by_its_words() -> None:
+    deep = "import triton\nx = " + " + ".join(["y"] * 600) + "\n"
+    assert recognise(deep).backends == (Backend.TRITON,)
+    assert not recognise(deep).is_built_ahead
+
+
 def test_a_hostile_source_is_read_without_an_error() -> None:
     assert recognise("x = " + "(" * 5000 + ")" * 5000).backends == (Backend.TORCH,)
     assert recognise("\0").backends == (Backend.TORCH,)

@@ -75,6 +75,12 @@ def test_forbidden_promotes_and_warnings_demote_and_unknown_names_are_ignored():
     assert (True, [], 1) == (valid, errors, len(noted))
 
 
+def test_code_nested_too_deeply_is_checked_all_the_same():
+    deep = "try:\n    x = " + " + ".join(["y"] * 6000) + "\nexcept ValueError:\n    x = 0\n"
+    valid, errors, _ = validate_kernel_static(deep, forbidden=["code_bypass"])
+    assert (valid, errors) == (False, ["Contains a try-except block, which may hide a fallback"])
+
+
 def test_empty_code_is_accepted():
     assert (True, [], []) == validate_kernel_static("")
 
