@@ -24,6 +24,7 @@ from kernel_evaluator.records.places import PACKAGE
 from kernel_evaluator.walls import sandbox
 
 LOG_BYTES = 8 << 10
+_MAX_NAME = 200
 _WATCH_S = 0.25
 _END_S = 10.0
 _HANGS_UP_S = 2.0
@@ -236,7 +237,7 @@ class RunnerProcess:
         if reply.op is Op.FAILED:
             name, _, rest = reply.text.partition("\n")
             message, _, trail = rest.partition("\nTraceback")
-            raise RunFailed(name, message, trail)
+            raise RunFailed(name[:_MAX_NAME], message, trail)
         return reply
 
     @contextmanager

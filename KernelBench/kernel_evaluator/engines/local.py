@@ -429,5 +429,6 @@ def _verdict(job: Job, answer: dict[str, Any] | None) -> Verdict:
 def build_failure(job: Job, built: Built) -> Verdict:
     """The verdict on a kernel that does not compile: it needs no device."""
     message = built.message or "the extension does not compile"
-    failure = Failure(name="BuildFailed", message=message, log=built.log)
+    log = built.log.encode("utf-8", "replace").decode("utf-8")  # an error's text may hold half of a pair
+    failure = Failure(name="BuildFailed", message=message, log=log)
     return Verdict(row=unmeasured_row(job, Status.COMPILE_ERROR, failure), environment=_no_device())

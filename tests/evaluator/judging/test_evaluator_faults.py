@@ -98,6 +98,18 @@ CASES = {
         "runtime_error",
         "Empty",
     ),
+    "an error of a long name": (
+        kernel("raise Odd", head="Odd = type('Odd' * 10_000, (Exception,), {})"),
+        "runtime_error",
+        "",
+    ),
+    "a build's error that UTF-8 cannot hold": (
+        kernel(
+            head="# cpp_extension\nraise RuntimeError('Error building extension: half \\ud800 of a pair')"
+        ),
+        "compile_error",
+        "BuildFailed",
+    ),
     "an error that has no text": (
         kernel("raise Odd", head="class Odd(Exception):\n    def __str__(self):\n        raise self"),
         "runtime_error",
@@ -190,6 +202,17 @@ def test_an_error_without_a_message_is_told_by_the_line_of_the_kernel(rows, case
     row = rows[2 * list(CASES).index(case)]
     line = CASES[case][0].splitlines().index(f"        {text}") + 1
     assert row.failure.message.splitlines()[0] == f"without a message, at line {line}: {text}"
+
+
+def test_an_error_of_a_long_name_is_told_by_its_beginning(rows):
+    row = rows[2 * list(CASES).index("an error of a long name")]
+    assert row.failure.name.startswith("OddOdd")
+    assert len(row.failure.name) <= 200
+
+
+def test_what_utf8_cannot_hold_of_a_builds_error_is_replaced(rows):
+    row = rows[2 * list(CASES).index("a build's error that UTF-8 cannot hold")]
+    assert row.failure.log == "Error building extension: half ? of a pair"
 
 
 def test_a_rejection_carries_the_numbers_that_prove_it(rows):
