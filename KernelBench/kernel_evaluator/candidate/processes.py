@@ -194,12 +194,13 @@ class RunnerProcess:
     """One process that runs a model. `waited_s` sums the seconds spent waiting for its answers.
 
     `paused_s` sums those for which it was stopped, `ran_paused_s` what it used of processors meanwhile.
+    `went_on_at` is when the last pause ended, in seconds of `time.perf_counter`.
     """
 
     def __init__(self, zygote: Zygote, channel: Channel, pid: int, log: IO[bytes]) -> None:
         self.pid = pid
         self.channel = channel
-        self.waited_s = self.paused_s = self.ran_paused_s = 0.0
+        self.waited_s = self.paused_s = self.ran_paused_s = self.went_on_at = 0.0
         self._zygote = zygote
         self._log = log
         self._ended: int | None = None
@@ -255,6 +256,7 @@ class RunnerProcess:
             ran_s = max(0.0, sandbox.processor_seconds(now) - before)
             self.ran_paused_s += ran_s if set(now) <= set(family) else max(ran_s, spent_s)
             self.paused_s += spent_s
+            self.went_on_at = time.perf_counter()
             sandbox.signal_all({*family, *now}, signal.SIGCONT)
 
     def end(self) -> int:

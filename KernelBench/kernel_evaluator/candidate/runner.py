@@ -188,10 +188,11 @@ class Runner:
             count=in_inputs,
         )
 
-    def batch(self, seed: int, core: int | None, room: int | None) -> Reply:
+    def batch(self, core: int | None, room: int | None) -> Reply:
         """Run calls back to back after GO, keeping every output; answer with our own clock's milliseconds.
 
-        GO says which inputs, and they are written just before it: nothing can be computed ahead.
+        GO says which inputs and from which seed, and we are stopped while they are written: nothing can be
+        computed ahead.
         Both sides launch from a core that was fast just now, so that launch-bound models compare fairly.
         Where `room` is a number, memory is taken anew before, so many bytes more than was ever held.
         """
@@ -199,7 +200,6 @@ class Runner:
         cores = os.sched_getaffinity(0)
         if core is not None:
             os.sched_setaffinity(0, {core})
-        seed_all(seed)
         self._synchronize()
         if room is not None:
             self._held.take_anew(room)
@@ -211,6 +211,7 @@ class Runner:
         if op is not Op.GO:
             raise ValueError(f"expected GO, got {op.name}")
         self.buffers["inputs"].refresh()
+        seed_all(facts["seed"])
         self._synchronize()
         order = facts["order"]
         model, sets = self._model(), self.sets

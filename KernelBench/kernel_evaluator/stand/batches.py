@@ -1,4 +1,4 @@
-"""Batches of calls under two clocks: inputs written inside the clock, caches emptied, memory taken anew."""
+"""Batches of calls under two clocks: inputs written to who is stopped, caches emptied, memory taken anew."""
 
 from __future__ import annotations
 
@@ -44,19 +44,23 @@ def run_batch(
 ) -> tuple[float, float]:
     """Time a batch of calls: milliseconds by the oracle's clock and by the side's own.
 
+    The side is stopped while its inputs are written, and finds what it is to do when it goes on: it can begin
+    nothing before. What of its own runs on the device holds up the writing, which the oracle's clock counts.
     Given `room`, the side first takes its memory anew, so many bytes more than it ever held.
     `written` are the sets whose inputs are written, where more than those of the calls.
     """
-    ready = side.ask(Op.BATCH, timeout_s, seed=seed, core=stand.core.number, room=room)
+    ready = side.ask(Op.BATCH, timeout_s, core=stand.core.number, room=room)
     if ready.op is not Op.READY:
         raise RunFailed("ProtocolViolation", f"expected READY, got {ready.op.name}")
     stand.device.settle()
     waited_s = waited_seconds(side.process.pid) if side.trusted else 0.0
-    start = time.perf_counter()
-    flushed = _hand_in(stand, side, order if written is None else written)
-    side.send(Op.GO, order=order)
+    with side.process.paused():
+        start = time.perf_counter()
+        flushed = _hand_in(stand, side, order if written is None else written)
+        writing_s = time.perf_counter() - start
+        side.send(Op.GO, order=order, seed=seed)
     done = side.receive(timeout_s, spin=stand.device.is_gpu)
-    elapsed_ms = (time.perf_counter() - start) * 1e3
+    elapsed_ms = (writing_s + time.perf_counter() - side.process.went_on_at) * 1e3
     del flushed
     if side.trusted:
         side.waited_s += max(0.0, waited_seconds(side.process.pid) - waited_s - WAKING_S)
@@ -71,7 +75,6 @@ def run_batch(
 def _hand_in(stand: Stand, side: Side, order: list[int]) -> torch.Tensor | None:
     """Write the inputs of a batch into a side's buffer, inside the clock, and empty the L2 cache.
 
-    Where a process begins on what is already written, both share the device, and the copy takes longer.
     What emptied the cache is given, to be kept while the batch runs.
     """
     arena = side.buffers["inputs"]

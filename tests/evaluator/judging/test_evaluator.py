@@ -104,6 +104,42 @@ def test_a_claim_that_no_batch_can_take_is_refused_and_the_next_kernel_is_judged
     assert rows[1].status == "correct"
 
 
+LOOKS_AHEAD = """
+from kernel_evaluator.candidate.runner import Runner
+
+batch = Runner.batch
+
+def look_ahead(self, **facts):
+    has_go, came_before = lambda: self.channel._poll.poll(0), []
+    inputs = [x.view(torch.int32) for each in self.sets for x in each]
+    known = [x.clone() for x in inputs]
+    def look(spin_s):
+        end = time.monotonic() + 0.05
+        while not has_go() and time.monotonic() < end:
+            if not all(map(torch.equal, inputs, known)) and not has_go():
+                came_before.append("inputs")
+    self.channel.wait_for_request = look
+    reply = batch(self, **facts)
+    del self.channel.wait_for_request
+    assert not came_before and "seed" not in facts, f"before GO came {came_before} and {facts}"
+    return reply
+
+frame = sys._getframe()
+while "methods" not in frame.f_locals:
+    frame = frame.f_back
+methods, served = frame.f_locals["methods"], frame.f_locals["self"]
+(op,) = (each for each in methods if each.name == "BATCH")
+methods[op] = lambda **facts: look_ahead(served, **facts)
+"""
+
+
+def test_neither_inputs_nor_seed_are_known_before_a_batch_begins(measured):
+    """The inputs of this problem take milliseconds to write."""
+    large = Problem(level=1, problem_id=1, name="1_Large", source=SOURCE.replace("rows = 16", "rows = 16384"))
+    (row,) = measured(jobs_of(kernel(head=LOOKS_AHEAD), problem=large)).values()
+    assert (row.status, row.failure) == ("correct", None)
+
+
 def test_a_kernel_that_hangs_is_stopped_and_the_next_is_right():
     endless = kernel("while True: time.sleep(0.1)")
     rows = judge(jobs_of(endless, RIGHT, kernel(head="time.sleep(1000)"), RIGHT), timeout_s=5, measure=False)
