@@ -125,6 +125,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     serve(sys.stdin, answers)
+    # What is frozen is not freed, of which libraries would write a page; to free it takes half a second.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

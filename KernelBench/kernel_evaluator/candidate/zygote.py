@@ -46,6 +46,8 @@ def main(control_fd: int, temporary: str) -> None:
     finally:
         if os.getpid() == zygote:  # no child that failed on its way
             tidy()
+    sys.stdout.flush()
+    os._exit(0)  # what is frozen is not freed, of which libraries would write a page
 
 
 def _serve(control_fd: int) -> None:
