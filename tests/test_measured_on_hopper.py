@@ -8,12 +8,13 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from kernel_evaluator.problems.deciding import sharpness_of
 from kernel_evaluator.records.rows import Row, Status
 from kernel_evaluator.scores import ELSEWHERE_SHARE, intervals_apart, published_interval
 from kernel_evaluator.timing.measurement import UNLIKE_SHARE, Measurement
 
 from leaderboard.files.store import read_result
-from leaderboard.stages.boards import read_certificates
+from leaderboard.stages.boards import read_certificates, read_deals
 from leaderboard.stages.confirm import needs_second
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -937,3 +938,18 @@ def test_a_copy_costs_a_fifth_less_than_before():
         assert round(statistics.mean(row["gpu_seconds"] for row in copies.values()), 2) == mean_s
         assert (len(copies), sum(abs(row["speedup"] - 1) <= 0.01 for row in copies.values())) == (33, near)
         assert abs(copies["level_1_problem_39_sample_0"]["speedup"] - of_1_39) < 0.01
+
+
+def test_a_normalisation_of_an_eighth_of_the_numbers_won_in_bf16_and_is_told_since():
+    judged = rows("sampled", "H200")
+    assert {row["evaluator_sha256"][:8] for row in judged.values()} == {"a4176e1f"}
+    (page,) = (ROOT / "docs" / "decisions").glob("0100-*.md")
+    said = page.read_text("utf-8")
+    shown = re.findall(r"^\| [^|]+ \| ([a-z]+)[^|]* \| ([\d.]+) \|$", said, re.MULTILINE)
+    keys = [f"level_1_problem_{problem}_sample_{sample}" for problem in (33, 94) for sample in (0, 1)]
+    assert shown == [(judged[key]["status"], f"{judged[key]['speedup']:#.3g}") for key in keys]
+    deals = read_deals(sharpness_of("bf16"))
+    assert {key: [*deals[key][1].shares] for key in ("1_33", "1_94")} == {
+        "1_33": ["upstream", "needles"],
+        "1_94": ["upstream", "few_needles"],
+    }
