@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -76,7 +77,10 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """How runners are started: on which device, with how many threads and how much memory (bytes)."""
+    """How runners are started: on which device, with how many threads and how much memory (bytes).
+
+    On a CPU all are kept to the same processor cores, as many as a runner has threads.
+    """
 
     device: str
     threads: int
@@ -108,6 +112,7 @@ class Zygote:
         self._control = ours
         self._lines: IO[str] = ours.makefile("r", encoding="utf-8")
         self._ready = False
+        self._cores = _cores(home.threads) if home.device == "cpu" else []
         self.has_compiler = False
         self._turn = threading.Lock()
 
@@ -141,6 +146,7 @@ class Zygote:
             "uid": uid,
             "device": self.home.device,
             "threads": self.home.threads,
+            "cores": self._cores,
             "memory_bytes": self.home.memory_bytes,
             "address_bytes": self.home.memory_bytes if self.home.device == "cpu" else 0,
             "cache": str(cache) if cache else None,
@@ -305,6 +311,12 @@ class RunnerProcess:
                 sandbox.kill_all(sandbox.descendants(self.pid))
                 return
             time.sleep(_WATCH_S)
+
+
+def _cores(count: int) -> list[int]:
+    """So many processor cores, or all; any, since others on this machine may keep to some, too."""
+    there = sorted(os.sched_getaffinity(0))
+    return random.sample(there, min(count, len(there)))
 
 
 def _readable(cache: Path | None) -> list[Path]:

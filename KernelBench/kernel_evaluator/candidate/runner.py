@@ -197,7 +197,7 @@ class Runner:
         Where `room` is a number, memory is taken anew before, so many bytes more than was ever held.
         """
         self.outputs = []
-        cores = os.sched_getaffinity(0)
+        own = os.sched_getaffinity(0)
         if core is not None:
             os.sched_setaffinity(0, {core})
         self._synchronize()
@@ -220,7 +220,8 @@ class Runner:
         self._held.note()
         reply = Reply(op=Op.DONE, number=claimed_ms, count=len(outputs))
         self.outputs = outputs
-        os.sched_setaffinity(0, cores)
+        if core is not None:
+            os.sched_setaffinity(0, own)
         gc.enable()
         return reply
 

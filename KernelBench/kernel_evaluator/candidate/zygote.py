@@ -189,6 +189,8 @@ def _become_runner(request: dict[str, Any], fds: list[int]) -> None:
     os.dup2(null, 0)
     os.close(null)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if request["cores"]:
+        os.sched_setaffinity(0, request["cores"])
     cache = Path(request["cache"]) if request["cache"] else None
     walls: list[str] = []
     if request["confine"]:
@@ -200,6 +202,7 @@ def _become_runner(request: dict[str, Any], fds: list[int]) -> None:
             ),
             readable=[Path(path) for path in request["readable"]],
             environment=request["environment"],
+            keeps_cores=bool(request["cores"]),
         )
         walls = sandbox.confine(cell)
         triton_ahead.lay_out(cache)

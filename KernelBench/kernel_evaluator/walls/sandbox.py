@@ -42,7 +42,7 @@ _STOP_S, _LOOK_AGAIN_S, _NOTHING_NEW = 0.2, 2e-5, 3
 _STANDING = b"TtZX"
 _PAGE = 4096
 _CPUCLOCK_SCHED = 2
-_NEW_SHARE = ("setsid",)
+_NEW_SHARE, _NEW_CORES = ("setsid",), ("sched_setaffinity",)
 """Linux shares processors among sessions. What a process has is set by a file in /proc, too."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -65,7 +65,7 @@ class Cell:
 
     `workspace` becomes its home: private and writable. `readable` are folders that it must be able to read
     (the interpreter, the packages, a build cache); `writable` folders keep what it writes there. What
-    `stands_back` cannot raise its share of the processors again.
+    `stands_back` cannot raise its share of the processors again, what `keeps_cores` cannot move to others.
     """
 
     uid: int
@@ -74,6 +74,7 @@ class Cell:
     writable: Sequence[Path] = ()
     environment: Mapping[str, str] | None = None
     stands_back: bool = False
+    keeps_cores: bool = False
 
 
 def _private_folders(home: Path) -> dict[str, str]:
@@ -126,7 +127,8 @@ def confine(cell: Cell) -> list[str]:
         if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
             raised.append("no-new-privileges")
         reaches_out = probes.reaches_out()
-        if syscalls.refuse(_NEW_SHARE if cell.stands_back else ()):
+        refused = (*(_NEW_SHARE if cell.stands_back else ()), *(_NEW_CORES if cell.keeps_cores else ()))
+        if syscalls.refuse(refused):
             raised.append("seccomp")
         standing = probes.standing(raised, before, cell.uid, (*cell.readable, *cell.writable))
         if reaches_out:

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from evaluating import (
@@ -242,7 +243,7 @@ def test_a_kernel_wrong_on_one_kind_of_inputs_is_fragile_whether_tried_before_ti
 
 def test_a_process_says_from_which_core_it_launches_fastest():
     cores = sorted(os.sched_getaffinity(0))
-    with Zygote(Home(device="cpu", threads=1, memory_bytes=8 << 30)) as zygote:
+    with Zygote(Home(device="cpu", threads=len(cores), memory_bytes=8 << 30)) as zygote:
         process = zygote.fork(confined=False)
         said = process.ask(Op.PROBE, 60.0, cores=cores, kept=None)
         again = process.ask(Op.PROBE, 60.0, cores=cores, kept=cores[-1])
@@ -252,6 +253,33 @@ def test_a_process_says_from_which_core_it_launches_fastest():
     assert took[said.count] == min(took.values())
     took = _microseconds(again.text)
     assert again.count == cores[-1] or took[again.count] < took[cores[-1]]
+
+
+GRASPS = """
+import os, threading
+try:
+    os.sched_setaffinity(0, range(os.cpu_count()))
+except PermissionError:
+    pass
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+child = os.fork()
+if child == 0:
+    threading.Event().wait()
+ModelNew = None
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor core")
+def test_a_kernel_has_the_processor_cores_of_its_reference_on_a_cpu_and_no_more():
+    with Zygote(Home(device="cpu", threads=1, memory_bytes=8 << 30)) as zygote:
+        reference, candidate = zygote.fork(confined=False), zygote.fork(confined=True)
+        reference.ask(Op.WARM, 60.0)
+        candidate.ask(Op.LOAD, 60.0, source=GRASPS, class_name="ModelNew")
+        family = sandbox.descendants(candidate.pid)
+        threads = [int(path.name) for pid in family for path in Path(f"/proc/{pid}/task").iterdir()]
+        assert (len(family), len(threads)) == (2, 3)
+        (core,) = os.sched_getaffinity(reference.pid)
+        assert [os.sched_getaffinity(thread) for thread in threads] == [{core}] * 3
 
 
 def _microseconds(text: str) -> dict[int, float]:
