@@ -948,6 +948,10 @@ def test_a_normalisation_of_an_eighth_of_the_numbers_won_in_bf16_and_is_told_sin
     shown = re.findall(r"^\| [^|]+ \| ([a-z]+)[^|]* \| ([\d.]+) \|$", said, re.MULTILINE)
     keys = [f"level_1_problem_{problem}_sample_{sample}" for problem in (33, 94) for sample in (0, 1)]
     assert shown == [(judged[key]["status"], f"{judged[key]['speedup']:#.3g}") for key in keys]
+    since = rows("sampled-since", "H200")
+    assert [since[key]["status"] for key in keys] == ["correct", "fragile", "correct", "fragile"]
+    assert all("few_needles inputs" in since[key]["failure"]["message"] for key in keys[1::2])
+    assert [f"{since[key]['speedup']:.2f}" for key in keys[::2]] == ["7.97", "1.00"]
     deals = read_deals(sharpness_of("bf16"))
     assert {key: [*deals[key][1].shares] for key in ("1_33", "1_94")} == {
         "1_33": ["upstream", "needles"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from leaderboard.stages.boards import read_deals
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = sorted((ROOT / "data/results/H200").glob("*.json"))
+BEGUN = sorted((ROOT / "benchmarks/begun").glob("*.tar.gz"))
 AUDITS = sorted((ROOT / "data/audits/H200").glob("founders-*/2026-11-23.json"))
 BASELINES = ("pytorch-eager", "torch-compile", "torch-compile-max-autotune")
 FOUNDERS = ("founders-cuda", "founders-triton")
@@ -27,6 +29,21 @@ BY_SOURCE = (*FOUNDERS, "founders-cutile", "first-light")
 
 def rows_of(entry: str) -> tuple[Row, ...]:
     return read_result(ROOT / f"data/results/H200/{entry}.json").rows
+
+
+@pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
+def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    begun = [(path, read_result(path)) for path in sorted(tmp_path.glob("part-*/*/*.json"))]
+    assert begun
+    for path, result in begun:
+        recorded = read_result(ROOT / "data/results" / path.parent.name / path.name)
+        assert {row.evaluator_sha256 for row in result.rows} == {evaluator_sha256()}, path
+        assert evaluator_sha256() not in {row.evaluator_sha256 for row in recorded.rows}, path
+    judged = sum(len(result.rows) for _, result in begun)
+    said = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert f"is begun: {judged} of its 250 kernels are judged" in said
 
 
 @pytest.mark.parametrize("entry", BASELINES)
