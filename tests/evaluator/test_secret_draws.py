@@ -32,4 +32,5 @@ def test_no_other_module_draws_a_secret():
         re.MULTILINE,
     )
     drawing = {path.name for path in PACKAGE.rglob("*.py") if draws.search(path.read_text("utf-8"))}
-    assert drawing == {"secret_draws.py", "other_shapes.py"}  # these are drawn by the kernel's digest
+    by_the_kernels_digest, which_cores = "other_shapes.py", "processes.py"
+    assert drawing == {"secret_draws.py", by_the_kernels_digest, which_cores}

@@ -51,7 +51,7 @@ def test_an_output_in_its_inputs_memory_is_explained_and_the_next_verb_works(tmp
     work = tmp_path / "work/CPU-reduced/mine.json"
     named = ["replay", str(work), "level_1_problem_32_sample_0", "--submission", str(path)]
     shown = CliRunner().invoke(app, [*named, "--device", "cpu"])
-    assert "the output may lie in an input's memory" in shown.output
+    assert "outputs in the memory of an input must be 0, got 1: return a new tensor" in shown.output
 
     (following,) = (line for line in judged.output.splitlines() if line.startswith("next: kbl "))
     recorded = CliRunner().invoke(app, [*following.split()[2:], "--data", str(tmp_path / "data")])

@@ -538,6 +538,7 @@ REASONS = {
     "may be left as they are": "a part of the output need not be computed",
     "nothing tells": "no inputs decide them",
     "can be replaced": "no inputs decide them",
+    "which tell most": "no inputs decide them",
     "no distribution says anything": "no inputs decide them",
     "the reference does not run": "PyTorch itself does not run",
     "the reference in float64": "further from float64 than the tolerance",

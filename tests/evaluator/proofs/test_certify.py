@@ -6,6 +6,7 @@ import torch
 from kernel_evaluator.labels import census
 from kernel_evaluator.numerics import compare
 from kernel_evaluator.problems.certificates import read
+from kernel_evaluator.problems.deciding import sharpness_of
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from kernel_evaluator.proofs.certify import Certification
 from typer.testing import CliRunner
@@ -58,7 +59,8 @@ def test_a_product_is_ranked_in_bf16_too():
 
 def test_the_command_continues_a_file_and_stops_when_its_time_is_up(tmp_path):
     path = tmp_path / "certificates.json"
-    (tmp_path / PLACES.name).write_text('{"problems": {}}')
+    for name in (PLACES.name, sharpness_of("bf16").name):
+        (tmp_path / name).write_text('{"problems": {}}')
     arguments = [
         "certify",
         "--device",
