@@ -42,7 +42,6 @@ from leaderboard.stages.boards import read_ranked  # noqa: E402
 
 SEED = 404
 DISTRIBUTIONS = ("upstream", "signed")
-EIGHT_BITS_MOST = 448.0
 FOUR_BITS = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 BLOCK = 32
 SUMMED = 64
@@ -117,7 +116,7 @@ def _distance(given: list[torch.Tensor], exact: list[torch.Tensor]) -> float:
 
 def _eight_bits(value: torch.Tensor) -> torch.Tensor:
     """Three bits of fraction, four of exponent, one scale a tensor."""
-    scale = value.abs().amax().float().clamp(min=1e-30) / EIGHT_BITS_MOST
+    scale = value.abs().amax().float().clamp(min=1e-30) / twins.EIGHT_BITS_MOST
     return ((value.float() / scale).to(torch.float8_e4m3fn).float() * scale).to(value.dtype)
 
 

@@ -101,14 +101,14 @@ def twins() -> dict[KernelKey, str]:
 
 def judge(work: Path) -> dict[KernelKey, Row]:
     """Judge all, or take the verdicts from before."""
-    entry = work / "sampled.json"
-    kernels = {str(key): source for key, source in twins().items()}
+    entry, kernels = work / "sampled.json", twins()
     metadata = {"display_name": "sampled", "precision": BF16}
-    write_atomically(entry, json.dumps({"metadata": metadata, "kernels": kernels}))
+    sent = {str(key): source for key, source in kernels.items()}
+    write_atomically(entry, json.dumps({"metadata": metadata, "kernels": sent}))
     command = [sys.executable, "-m", "leaderboard", "evaluate", str(entry), "--device", "cuda"]
     subprocess.run([*command, "--work", str(work), "--data", str(work / "none")], check=False)
     rows = {row.key: row for path in work.glob("*/sampled.json") for row in read_result(path).rows}
-    if rows.keys() != twins().keys():
+    if rows.keys() != kernels.keys():
         sys.exit(f"error: {entry}: was not judged")
     return rows
 

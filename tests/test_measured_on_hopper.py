@@ -816,6 +816,7 @@ def test_what_is_accepted_of_cheats_lies_little_above_its_twin():
             assert min(row["speedup"] for row in waits) > 100
     ((name, gain),) = above.pop("CPU").items()
     assert f"above its twin on the CPU: {name}, by a factor of {gain:.2f}." in page
+    assert "as exact as the usual one. On GPUs none does." in page
     assert above == {"H100": {}, "H200": {}}
 
 
