@@ -34,6 +34,7 @@ from kernel_evaluator.machine.devices import visible_devices  # noqa: E402
 from kernel_evaluator.machine.extras import is_installed  # noqa: E402
 from kernel_evaluator.machine.figures import gpu_model  # noqa: E402
 from kernel_evaluator.problems.certificates import path_for  # noqa: E402
+from kernel_evaluator.problems.deciding import sharpness_of  # noqa: E402
 from kernel_evaluator.records.rows import BF16  # noqa: E402
 from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
 
@@ -156,11 +157,12 @@ def _certify_again(work: Path) -> list[Step]:
     if said["source"]["evaluator_sha256"] == evaluator_sha256():
         return []
     only = [key for key, facts in said["problems"].items() if not facts["ranked"]]
-    out = work / path_for(BF16).name
+    out, twins = work / path_for(BF16).name, work / sharpness_of(BF16).name
     if not out.exists():
         left = {key: facts for key, facts in said["problems"].items() if key not in only}
         write_atomically(out, json.dumps({**said, "problems": left}))
-    arguments = ["--device", "cuda", "--precision", BF16, "--out", str(out)]
+        write_atomically(twins, sharpness_of(BF16).read_text("utf-8"))
+    arguments = ["--device", "cuda", "--precision", BF16, "--out", str(out), "--twins", str(twins)]
     arguments += ["--only", ",".join(key.replace("_", "/") for key in only)]
     return [Step(name="certify-bf16", command=[*KBL, "certify", *arguments])]
 
