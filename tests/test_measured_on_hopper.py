@@ -1,9 +1,11 @@
 """What the decision records say was measured on Hopper GPUs is what the files of that day say."""
 
 import json
+import math
 import re
 import statistics
 import tarfile
+from collections import defaultdict
 from datetime import datetime
 from pathlib import Path
 
@@ -955,3 +957,41 @@ def test_a_normalisation_of_an_eighth_of_the_numbers_won_in_bf16_and_is_told_sin
         "1_33": ["upstream", "needles"],
         "1_94": ["upstream", "few_needles"],
     }
+
+
+def test_copies_scatter_as_much_beside_new_processes_and_in_large_pages():
+    runs = json.loads((RESULTS / "scatter-H200.json").read_text("utf-8"))["runs"]
+    off = {name: [abs(each["speedup"] - 1) > 0.01 for each in found] for name, found in runs.items()}
+    assert {len(each) for each in off.values()} == {30}
+    assert {name: sum(each) for name, each in off.items()} == {"usual": 12, "young": 16, "large pages": 18}
+
+
+def test_of_a_model_no_process_is_faster_than_others_more_often_than_by_chance():
+    said = json.loads((RESULTS / "scatter-H200.json").read_text("utf-8"))["processes"]
+    turns, beside = defaultdict(dict), defaultdict(list)
+    where = ("memory", "problem", "build", "core", "round")
+    for *place, process, ms in zip(*(said[name] for name in (*where, "process", "ms")), strict=True):
+        turns[tuple(place)][process] = ms
+    for (*place, _), found in turns.items():
+        for process, ms in found.items():
+            beside[*place, process].append(math.log(ms / statistics.median(found.values())))
+    faster = defaultdict(list)
+    for (memory, problem, _, _, process), found in beside.items():
+        faster[memory, problem, process].append(statistics.median(found) < 0)
+    assert (len(faster), {len(each) for each in faster.values()}) == (60, {4})
+    assert sum(len(set(each)) == 1 for each in faster.values()) == 6
+    assert round(60 * 2 / 2**4, 1) == 7.5
+    assert round(100 * statistics.median(map(statistics.pstdev, beside.values()))) == 7
+
+
+def test_rounds_whose_sides_had_two_cores_scatter_nearly_three_times_as_much():
+    said = json.loads((RESULTS / "scatter-H200.json").read_text("utf-8"))["rounds"]
+    apart = {True: [], False: []}
+    for first_ms, second_ms, changed in zip(
+        said["first_ms"], said["second_ms"], said["core_changed"], strict=True
+    ):
+        apart[changed].append(100 * abs(math.log(first_ms / second_ms)))
+    every = sorted(apart[True] + apart[False])
+    assert (len(every), round(len(every) / len(apart[True]))) == (2525, 18)
+    assert (round(statistics.median(every)), round(statistics.median(apart[True]))) == (6, 17)
+    assert round(every[int(0.9 * len(every))]) == 30

@@ -22,6 +22,8 @@ from kernel_evaluator.candidate.frames import Op
 from kernel_evaluator.candidate.processes import RunFailed, RunnerProcess, Zygote
 from kernel_evaluator.judging.judge import judge
 from kernel_evaluator.labels.sources import COMPILER
+from kernel_evaluator.numerics import compare
+from kernel_evaluator.problems.inputs import PRECISIONS
 from kernel_evaluator.problems.jobs import STANDING_BY, Job, Settings, unmeasured_row
 from kernel_evaluator.problems.problem_set import Problem
 from kernel_evaluator.records.rows import Failure, Row, Status
@@ -125,7 +127,8 @@ class Oracle:
         self._endings: list[threading.Thread] = []
         self.walls: tuple[str, ...] = ()
         if settings.device == "cuda":
-            _load_what_stays()
+            self._next_reference = Standby(zygote, confined=False)  # which opens the device meanwhile
+            _load_what_stays(settings.precision)
 
     def judge(self, job: Job, needs: Needs, upcoming: Sequence[Needs] = ()) -> Row:
         """Judge one job; a fault of the reference's is an infra_error row.
@@ -291,10 +294,16 @@ class Oracle:
             torch.cuda.empty_cache()
 
 
-def _load_what_stays() -> None:
-    """Work out and import now what stays for all kernels: it takes seconds, which the first would pay for."""
+def _load_what_stays(precision: str) -> None:
+    """Do now what is done once for all kernels: it takes seconds, which the first would pay for.
+
+    Torch imports its compiler's symbols for shapes without data, and Triton compiles what compares outputs.
+    """
     evaluator_sha256()
-    torch.empty(1, device="meta").add(1)  # torch imports its compiler's symbols for that
+    torch.empty(1, device="meta").add(1)
+    for dtype in {torch.float32, PRECISIONS[precision]}:
+        output = torch.ones(1 << 12, dtype=dtype, device="cuda")
+        compare.compare(output, output, compare.relative_tolerance(output, compare.TOLERANCES[precision]))
 
 
 def handles_can_be_shared() -> bool:

@@ -224,7 +224,7 @@ def _verdict(hearing: Hearing, found: Measurement) -> dict[str, Any]:
         with hearing.quiet():
             deals.hold_against_alone(stand, hearing.require_side(), found)
     hearing.labels += found.labels
-    if stand.deal.blunt and stand.settings.precision == "fp32":
+    if stand.deal.blunt:
         hearing.labels.append("blunt")
     values: dict[str, Any] = {
         "status": Status.CORRECT,

@@ -34,9 +34,12 @@ class LaunchCore:
         self._chosen_at = -math.inf
         self.number: int | None = None
 
-    def renew(self, candidate: Side) -> None:
-        """Choose the core anew, unless that was just now."""
-        if time.monotonic() - self._chosen_at > CORE_LASTS_S:
+    def renew(self, candidate: Side, began: float = -math.inf) -> None:
+        """Choose the core anew, unless that was just now, or what is to have one core `began` just now.
+
+        Cores differ by as much as sides do: both batches of a brief round are launched from the same one.
+        """
+        if time.monotonic() - max(self._chosen_at, began) > CORE_LASTS_S:
             self.choose(candidate)
 
     def choose(self, candidate: Side | None = None) -> None:

@@ -15,7 +15,8 @@ from kernel_evaluator.numerics import compare
 from kernel_evaluator.numerics.allowances import Allowance, moved_by, together, widest
 from kernel_evaluator.stand.sides import ReferenceFailed
 
-_SAMPLE = 1 << 22
+SAMPLE = 1 << 22
+"""Of a larger output so many elements are looked at where all of it behaves alike."""
 
 
 class Answering(Protocol):
@@ -63,7 +64,7 @@ class Rounding:
 
         def run(**how: bool) -> list[torch.Tensor]:
             outputs = self._reference.answer(distribution, seed, **how)
-            return [compare.sample(output, _SAMPLE, near) for output in outputs]
+            return [compare.sample(output, SAMPLE, near) for output in outputs]
 
         expected = [tensor.clone() for tensor in run()]
         strict = moved_by(expected, run(strict=True), self._base)

@@ -234,10 +234,13 @@ def _round(
     seed = secret_draws.seed()
     kept: list[timed_outputs.Kept] = []
     spent = {}
+    if not found.is_tight:
+        stand.core.renew(side)
+    began = time.monotonic()
     for each in pair:
         order = part.reference if each.trusted else part.candidate
         if not found.is_tight:
-            stand.core.renew(side)
+            stand.core.renew(side, began)
         with side.process.paused() if each.trusted else nullcontext():
             spent[each.trusted] = run_timed(stand, each, order, seed, left_s(), written=part.candidate)
         if each.trusted:

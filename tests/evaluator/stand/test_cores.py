@@ -59,18 +59,45 @@ def test_where_cores_are_few_or_there_is_no_gpu_nobody_is_kept_to_any(machine, c
     assert kept == set(range(count))
 
 
-def test_a_core_is_chosen_anew_after_a_while_and_not_before(machine, monkeypatch):
-    machine(16, lambda core: core ^ 1)
-    clock = SimpleNamespace(now=50.0)
-    chosen: list[float] = []
+@pytest.fixture
+def clock(monkeypatch):
+    """The time, in seconds, as the choice of a core sees it."""
+    there = SimpleNamespace(now=50.0)
+    monkeypatch.setattr(cores.time, "monotonic", lambda: there.now)
+    return there
+
+
+def core_of(clock: SimpleNamespace, chosen: list[float]) -> Callable[..., int | None]:
+    """A core that is renewed, on a reference that notes when it was asked; gives the core."""
 
     def ask(*_: object, **__: object) -> SimpleNamespace:
         chosen.append(clock.now)
         return SimpleNamespace(count=3, text="")
 
-    monkeypatch.setattr(cores.time, "monotonic", lambda: clock.now)
     core = cores.LaunchCore("cuda", SimpleNamespace(ask=ask))
     candidate = SimpleNamespace(process=SimpleNamespace(paused=nullcontext))
+
+    def renew(**how: float) -> int | None:
+        core.renew(candidate, **how)
+        return core.number
+
+    return renew
+
+
+def test_a_core_is_chosen_anew_after_a_while_and_not_before(machine, clock):
+    machine(16, lambda core: core ^ 1)
+    chosen: list[float] = []
+    renew = core_of(clock, chosen)
     for clock.now in (50.0, 50.05, 50.2):
-        core.renew(candidate)
-    assert (chosen, core.number) == ([50.0, 50.2], 3)
+        assert renew() == 3
+    assert chosen == [50.0, 50.2]
+
+
+def test_within_a_round_a_core_is_chosen_anew_only_where_the_round_takes_long(machine, clock):
+    machine(16, lambda core: core ^ 1)
+    chosen: list[float] = []
+    renew = core_of(clock, chosen)
+    renew()
+    for clock.now in (50.33, 50.42):
+        renew(began=50.25)
+    assert chosen == [50.0, 50.42]
