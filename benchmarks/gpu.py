@@ -128,7 +128,7 @@ def steps(work: Path, parts: int) -> list[Step]:
         *in_parts("founders-triton-bf16"),
         *in_parts("torch-compile-bf16"),
         *in_parts("torch-compile"),
-        reality("cold,warm,alone,beside,hangs"),
+        reality("cold,warm,references,hangs"),
         evaluate("pytorch-eager", "again", data=str(work / "none")),
         *map(redteam, range(REDTEAM_PARTS)),
         reality("upstream", suffix="-upstream"),

@@ -4,8 +4,8 @@
     python benchmarks/reality.py --work build/reality --parts report
 
 The sixty kernels lie in `kernels/reality/`. The parts: `cold` and `warm` judge them with an empty and a full
-cache of builds, `alone` and `beside` judge references without and with twelve builds beside, `hangs` judges
-those that hang, and `upstream` all others as KernelBench does, but for those of which
+cache of builds, `references` judges references twice each, while twelve builds run and while these are
+stopped, `hangs` judges those that hang, and `upstream` all others as KernelBench does, but for those of which
 `results/upstream-<gpu>.jsonl` says it. Repeat the command to continue what was stopped. `report` needs no
 device: it prints a table and writes `benchmarks/results/reality-<gpu>.json`. Of its
 `references_beside_builds`, both figures are distances of the ratio of times from 1. Second evaluations are
@@ -29,6 +29,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,13 +40,17 @@ sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT), str(ROOT / "benchmarks")]
 
 from gpu import gpu_here  # noqa: E402
 from kernel_evaluator.building.toolchain import local_arch  # noqa: E402
-from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes  # noqa: E402
+from kernel_evaluator.engines.local import OracleProcess  # noqa: E402
+from kernel_evaluator.oracle_process import job_to_json  # noqa: E402
+from kernel_evaluator.problems.jobs import Job, Settings  # noqa: E402
+from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
+from kernel_evaluator.walls import sandbox  # noqa: E402
 from reality_report import report, rows_of, table, upstream_lines, write  # noqa: E402
 
 KERNELS = ROOT / "benchmarks" / "kernels" / "reality"
 KBL = [sys.executable, "-m", "leaderboard"]
-PARTS = ("cold", "warm", "alone", "beside", "hangs", "upstream", "report")
+PARTS = ("cold", "warm", "references", "hangs", "upstream", "report")
 ON_A_CPU = ("library", "loops", "memory", "wrong")
 """Of these kinds, what compiles nothing runs without a GPU."""
 
@@ -154,8 +159,7 @@ def main() -> int:
     doing: dict[str, Callable[[], bool]] = {
         "cold": partial(judge_corpus, work, "cold", hanging=False),
         "warm": partial(judge_corpus, work, "warm", hanging=False),
-        "alone": partial(judge_references, work, "alone"),
-        "beside": partial(judge_references, work, "beside"),
+        "references": partial(judge_references, work),
         "hangs": partial(judge_corpus, work, "hangs", hanging=True),
         "upstream": partial(judge_upstream, work),
     }
@@ -194,13 +198,36 @@ def judge_corpus(work: Work, part: str, *, hanging: bool) -> bool:
     return _evaluate(work, entry, part, limit, set(sources))
 
 
-def judge_references(work: Work, part: str) -> bool:
-    """Judge copies of references, for `beside` while twelve processes build in a loop."""
-    entry = ROOT / "submissions" / "pytorch-eager.json"
-    arguments = ["--only", ",".join(work.references)]
-    keys = {str(KernelKey(*map(int, problem.split("/")))) for problem in work.references}
-    if part == "alone":
-        return _evaluate(work, entry, part, arguments, keys)
+def judge_references(work: Work) -> bool:
+    """Judge a copy of each reference twice in a row, with and without builds beside.
+
+    One oracle judges both, and which comes first alternates: else the host's other guests and the oracle's
+    processes would differ as well.
+    """
+    copies = json.loads((ROOT / "submissions" / "pytorch-eager.json").read_text("utf-8"))["kernels"]
+    done = {(line["problem"], line["beside"]) for line in work.lines("references")}
+    with _builds_beside(work) as builder, _oracle(work) as oracle:
+        for place, problem in enumerate(work.references):
+            for beside in (False, True) if place % 2 == 0 else (True, False):
+                if (problem, beside) in done:
+                    continue
+                if work.left_s() <= 0:
+                    return False
+                key = KernelKey(*map(int, problem.split("/")))
+                job = Job(key=key, source=copies[str(key)], problem=_problem(work, key))
+                with nullcontext() if beside else _stopped(builder.pid):
+                    oracle.send(job_to_json(job, None))
+                    answer = oracle.receive(LIMIT_S)
+                if answer is None or builder.poll() is not None:
+                    sys.exit("error: the oracle, or the process that builds beside, has ended")
+                line = {"problem": problem, "key": str(key), "beside": beside, "row": answer["row"]}
+                work.note("references", {**line, "gpu": answer["environment"]["gpu"]})
+    return True
+
+
+@contextmanager
+def _builds_beside(work: Work) -> Iterator[subprocess.Popen[str]]:
+    """A process that keeps twelve builds going."""
     script = str(ROOT / "benchmarks" / "build_beside.py")
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as afresh,
@@ -211,10 +238,28 @@ def judge_references(work: Work, part: str) -> bool:
         assert builder.stdout is not None
         if builder.stdout.readline() != "building\n":
             sys.exit("error: nothing builds beside: the process that should build has ended")
-        ended = _evaluate(work, entry, part, arguments, keys)
-        if builder.poll() is not None:
-            sys.exit("error: the process that builds beside ended before the references were judged")
-    return ended
+        yield builder
+
+
+@contextmanager
+def _oracle(work: Work) -> Iterator[OracleProcess]:
+    """An oracle that judges one job at a time, as `kbl evaluate` starts one."""
+    settings = Settings(device=work.device, sizes="full" if work.device == "cuda" else "reduced")
+    oracle = OracleProcess("", settings)
+    try:
+        yield oracle
+    finally:
+        oracle.close()
+
+
+@contextmanager
+def _stopped(pid: int) -> Iterator[None]:
+    """Within this a process and all it started stand still."""
+    family = sandbox.stop_all(pid)
+    try:
+        yield
+    finally:
+        sandbox.signal_all({*family, *sandbox.descendants(pid)}, signal.SIGCONT)
 
 
 def judge_upstream(work: Work) -> bool:
@@ -245,9 +290,7 @@ def judge_upstream(work: Work) -> bool:
 
 
 def _upstream_command(work: Work, kernel: Kernel) -> list[str]:
-    problem = ProblemSet().load(kernel.key.level, kernel.key.problem_id)
-    if work.device == "cpu":
-        problem = problem.reduced(read_sizes())
+    problem = _problem(work, kernel.key)
     path = work.folder / "problems" / f"{kernel.key}.py"
     path.parent.mkdir(exist_ok=True)
     path.write_text(problem.sized_source, "utf-8")
@@ -258,6 +301,11 @@ def _upstream_command(work: Work, kernel: Kernel) -> list[str]:
     script = str(ROOT / "benchmarks" / "upstream_way.py")
     options = ["--device", work.device, "--inputs", work.inputs, "--calls", str(work.calls)]
     return [sys.executable, script, str(kernel.path), str(path), "--builds", str(builds), *options]
+
+
+def _problem(work: Work, key: KernelKey) -> Problem:
+    problem = ProblemSet().load(key.level, key.problem_id)
+    return problem.reduced(read_sizes()) if work.device == "cpu" else problem
 
 
 def _upstream_outcome(process: subprocess.Popen[str], work: Work) -> dict[str, Any] | None:
@@ -301,7 +349,7 @@ def _evaluate(work: Work, entry: Path, part: str, arguments: list[str], keys: se
     return False
 
 
-@contextlib.contextmanager
+@contextmanager
 def _started(
     command: list[str], output: Any, environment: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
@@ -338,7 +386,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--limit-s", type=float, default=1e6)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--only", default="", help="only these problems of the corpus: 1/19,2/40")
-    parser.add_argument("--references", default="", help="the problems of alone and beside")
+    parser.add_argument("--references", default="", help="the problems of references")
     parser.add_argument("--inputs", default="cpu", choices=("cpu", "device"), help="of upstream's way")
     parser.add_argument("--calls", type=int, default=100, help="timed calls of upstream's way")
     parser.add_argument("--out", type=Path, help="the report; by default benchmarks/results/reality-GPU.json")

@@ -42,7 +42,8 @@ def report(folder: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
         | {f"{part}_wall_s": walls[part].get(key) for part in walls}
         for key in kinds
     ]
-    beside = compared(rows_of(folder / "alone"), rows_of(folder / "beside"))
+    times = _lines(folder / "references.jsonl")
+    beside = compared(_timed(times, beside=False), _timed(times, beside=True))
     cold_s, _ = _seconds(runs, "cold", cold)
     warm_s, second_s = _seconds(runs, "warm", warm)
     return {
@@ -185,6 +186,11 @@ def _walls(rows: Mapping[str, Row], runs: Sequence[Mapping[str, Any]], part: str
     return walls
 
 
+def _timed(lines: Iterable[Mapping[str, Any]], *, beside: bool) -> dict[str, Row]:
+    """The rows of references that were judged with builds beside, or without."""
+    return {line["key"]: Row.from_json(line["row"]) for line in lines if line["beside"] is beside}
+
+
 def rows_of(folder: Path) -> dict[str, Row]:
     """The rows that `kbl evaluate` left in the folder of a part, by the key of their kernel."""
     return {str(row.key): row for path in folder.glob("*/*.json") for row in read_result(path).rows}
@@ -197,9 +203,10 @@ def upstream_lines(folder: Path, gpu: str) -> list[dict[str, Any]]:
 
 
 def _gpu(folder: Path) -> str:
-    paths = [path for part in ("warm", "cold", "alone", "hangs") for path in folder.glob(f"{part}/*/*.json")]
+    paths = [path for part in ("warm", "cold", "hangs") for path in folder.glob(f"{part}/*/*.json")]
     said = [read_result(path).gpu for path in paths[:1]]
-    return (said or [line["gpu"] for line in _lines(folder / "upstream.jsonl")] or ["unknown"])[0]
+    others = [line for name in ("references", "upstream") for line in _lines(folder / f"{name}.jsonl")]
+    return (said or [line["gpu"] for line in others] or ["unknown"])[0]
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

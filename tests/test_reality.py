@@ -8,12 +8,16 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kernel_evaluator.problems.problem_set import ProblemSet
+from kernel_evaluator.walls import sandbox
 
 from leaderboard.files import submission
 
@@ -36,6 +40,17 @@ KINDS = {
     "graphs": 2,
     "hangs": 2,
 }
+SPINS = "while True: pass"
+SPINS_WITH_A_CHILD = f"""
+import os
+child = os.fork()
+if child:
+    print(child, flush=True)
+else:
+    os.setsid()
+{SPINS}
+"""
+"""The child has a session of its own, as what builds beside has."""
 
 
 def arguments(source: str, class_name: str, method: str) -> tuple[int, int]:
@@ -167,8 +182,17 @@ def test_report_takes_figures_from_the_records_of_the_parts(
         "finished_at": "2026-11-24T00:00:07+00:00",
     }
     recorded("warm", [timed(2.0), broken])
-    recorded("alone", [timed(2.0)])
-    recorded("beside", [timed(2.1)])
+    references = [
+        {
+            "problem": "1/1",
+            "key": "level_1_problem_1_sample_0",
+            "beside": beside,
+            "row": {**common, **timed(reference_ms)},
+            "gpu": "H100",
+        }
+        for beside, reference_ms in ((False, 2.0), (True, 2.1))
+    ]
+    (tmp_path / "references.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in references))
     midnight = 1795478400.0  # 2026-11-24 in UTC
     runs = [{"part": "warm", "started": midnight + 1, "seconds": 7.0, "ended": True}]
     (tmp_path / "runs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in runs))
@@ -197,7 +221,7 @@ def test_report_takes_figures_from_the_records_of_the_parts(
     assert found["speedups"]["values"] == [0.5] * 6
 
 
-def run(work: Path, *more: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(work: Path, *more: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         str(ROOT / "benchmarks" / "reality.py"),
@@ -207,7 +231,7 @@ def run(work: Path, *more: str, path: Path | None = None) -> subprocess.Complete
         str(work),
     ]
     command += ["--only", "2/71", "--calls", "1", *more]
-    environment = {**os.environ, "PYTHONPATH": str(path)} if path else None
+    environment = {**os.environ, **variables}
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=280, env=environment)
 
 
@@ -229,11 +253,87 @@ def test_what_needs_no_gpu_runs_on_a_cpu_and_continues_where_it_was_stopped(tmp_
     assert ((tmp_path / "runs.jsonl").read_text(), (tmp_path / "upstream.jsonl").read_text()) == before
 
 
+def comes_true(condition: Callable[[], bool]) -> bool:
+    """Wait until a condition holds; False where it never does."""
+    give_up = time.monotonic() + 60
+    while not (holds := condition()) and time.monotonic() < give_up:
+        time.sleep(0.05)
+    return holds
+
+
+def started_with(variable: str) -> set[str]:
+    """The processes of this machine that were started with such a variable."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if variable.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.add(folder.name)
+    return found
+
+
+def test_references_are_judged_with_and_without_builds_beside_and_only_once(tmp_path: Path) -> None:
+    work, out, temporary = tmp_path / "work", tmp_path / "report.json", tmp_path / "temporary"
+    temporary.mkdir()
+    asked = ("--parts", "references,report", "--references", "1/19,3/1", "--out", str(out))
+    done = run(work, *asked, TMPDIR=str(temporary))
+    assert done.returncode == 0, done.stderr
+    assert comes_true(lambda: not started_with(f"TMPDIR={temporary}"))
+    assert list(temporary.iterdir()) == []
+
+    written = (work / "references.jsonl").read_text()
+    lines = [json.loads(line) for line in written.splitlines()]
+    assert [(line["problem"], line["beside"]) for line in lines] == [
+        ("1/19", False),
+        ("1/19", True),
+        ("3/1", True),
+        ("3/1", False),
+    ]
+    found = json.loads(out.read_text())
+    keys = ["level_1_problem_19_sample_0", "level_3_problem_1_sample_0"]
+    assert [each["key"] for each in found["references"]] == keys
+    assert all(each["ratio"] > 0 for each in found["references"])
+    assert found["gpu"] == "CPU"
+
+    again = run(work, *asked, TMPDIR=str(temporary))
+    assert again.returncode == 0, again.stderr
+    assert (work / "references.jsonl").read_text() == written
+
+
+@contextmanager
+def running(source: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs this; at the end it is killed with all it started."""
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            sandbox.kill_all(sandbox.descendants(process.pid))
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_what_is_stopped_uses_no_processor_with_all_it_started_and_goes_on_afterwards() -> None:
+    def works_on(pid: int) -> bool:
+        before = sandbox.processor_seconds([pid])
+        return comes_true(lambda: sandbox.processor_seconds([pid]) > before + 0.05)
+
+    with running(SPINS_WITH_A_CHILD) as parent, running(SPINS) as bystander:
+        assert parent.stdout is not None
+        family = [parent.pid, int(parent.stdout.readline())]
+        with reality._stopped(parent.pid):
+            assert comes_true(lambda: all(map(is_stopped, family)))
+            before = [sandbox.processor_seconds([pid]) for pid in family]
+            assert works_on(bystander.pid)
+            assert [sandbox.processor_seconds([pid]) for pid in family] == before
+        assert all(map(works_on, family))
+
+
 def test_a_part_whose_command_cannot_start_is_left(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "typer.py").write_text("raise ImportError('a package is missing')\n")
-    found = run(tmp_path / "work", "--parts", "cold", path=broken)
+    found = run(tmp_path / "work", "--parts", "cold", PYTHONPATH=str(broken))
     assert (found.returncode, found.stdout.splitlines()[-1]) == (1, "left: cold")
     assert "a package is missing" in (tmp_path / "work" / "cold.log").read_text()
 
