@@ -40,7 +40,7 @@ sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT), str(ROOT / "benchmarks")]
 
 from gpu import gpu_here  # noqa: E402
 from kernel_evaluator.building.toolchain import local_arch  # noqa: E402
-from kernel_evaluator.engines.local import OracleProcess  # noqa: E402
+from kernel_evaluator.engines.local import PREPARATION_S, OracleProcess  # noqa: E402
 from kernel_evaluator.oracle_process import job_to_json  # noqa: E402
 from kernel_evaluator.problems.jobs import Job, Settings  # noqa: E402
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes  # noqa: E402
@@ -205,23 +205,26 @@ def judge_references(work: Work) -> bool:
     processes would differ as well.
     """
     copies = json.loads((ROOT / "submissions" / "pytorch-eager.json").read_text("utf-8"))["kernels"]
-    done = {(line["problem"], line["beside"]) for line in work.lines("references")}
+    done = {line["problem"] for line in work.lines("references")}
     with _builds_beside(work) as builder, _oracle(work) as oracle:
         for place, problem in enumerate(work.references):
+            if problem in done:
+                continue
+            key = KernelKey(*map(int, problem.split("/")))
+            job = Job(key=key, source=copies[str(key)], problem=_problem(work, key))
+            pair = []
             for beside in (False, True) if place % 2 == 0 else (True, False):
-                if (problem, beside) in done:
-                    continue
                 if work.left_s() <= 0:
                     return False
-                key = KernelKey(*map(int, problem.split("/")))
-                job = Job(key=key, source=copies[str(key)], problem=_problem(work, key))
                 with nullcontext() if beside else _stopped(builder.pid):
                     oracle.send(job_to_json(job, None))
-                    answer = oracle.receive(LIMIT_S)
+                    answer = oracle.receive(LIMIT_S + PREPARATION_S)
                 if answer is None or builder.poll() is not None:
                     sys.exit("error: the oracle, or the process that builds beside, has ended")
                 line = {"problem": problem, "key": str(key), "beside": beside, "row": answer["row"]}
-                work.note("references", {**line, "gpu": answer["environment"]["gpu"]})
+                pair.append({**line, "gpu": answer["environment"]["gpu"]})
+            for line in pair:
+                work.note("references", line)
     return True
 
 
