@@ -114,12 +114,6 @@ def _distance(given: list[torch.Tensor], exact: list[torch.Tensor]) -> float:
     return float(torch.stack(squares).sum().sqrt())
 
 
-def _eight_bits(value: torch.Tensor) -> torch.Tensor:
-    """Three bits of fraction, four of exponent, one scale a tensor."""
-    scale = value.abs().amax().float().clamp(min=1e-30) / twins.EIGHT_BITS_MOST
-    return ((value.float() / scale).to(torch.float8_e4m3fn).float() * scale).to(value.dtype)
-
-
 def _four_bits(value: torch.Tensor) -> torch.Tensor:
     """One bit of fraction, two of exponent, one scale for each 32 elements."""
     flat = F.pad(value.float().reshape(-1), (0, -value.numel() % BLOCK)).view(-1, BLOCK)
@@ -178,7 +172,7 @@ def _one_in_64_left_out(exam: Examination, inputs: list[Any]) -> list[torch.Tens
 
 TWINS: dict[str, Callable[[Examination, list[Any]], list[torch.Tensor]]] = {
     "sums rounded to bf16": _with_rounded_sums,
-    "fp8": partial(_on_fewer_digits, how=_eight_bits),
+    "fp8": partial(_on_fewer_digits, how=partial(twins.rounded, to="fp8")),
     "4 bits": partial(_on_fewer_digits, how=_four_bits),
     "one in 64 left out": _one_in_64_left_out,
 }

@@ -28,14 +28,14 @@ Which part that is nobody can name in advance: of two draws it is the same for a
 precision tolerances are a hundred times as wide, and so is that part.
 """
 
-TEN_BITS = frozenset({"tf32", "fp16", "half arithmetic"})
+TEN_BITS = frozenset({"tf32", "fp16", "fp16 about the mean", "half arithmetic"})
 """Twins that round to ten bits of fraction, as the reference itself does where it works in TF32."""
-
-SLIGHT = frozenset({"tf32", "fp16", "bf16", "fp8", "half arithmetic", "one in 64 left out"})
-"""Twins that do nearly all of the work: where nothing tells them, rows say so and the problem is ranked."""
 
 NEGLIGIBLE = frozenset({"one in 64 left out"})
 """Twins that save so little that inputs are timed which do not tell them, where no others decide."""
+
+SLIGHT = TEN_BITS | NEGLIGIBLE | {"bf16", "bf16 about the mean", "fp8", "fp8 about the mean"}
+"""Twins that do nearly all of the work: where nothing tells them, rows say so and the problem is ranked."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,10 +77,10 @@ def _softmax(func: Any, x: torch.Tensor, dim: int | None = None, *_: Any, **__: 
 
 def _normalised(
     x: torch.Tensor,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
     eps: float,
     *,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     centred: bool = True,
 ) -> torch.Tensor | None:
     """Normalise along the last axis; weight and bias are as broad as what they belong to."""
@@ -109,8 +109,8 @@ def _batch_norm(  # noqa: PLR0913, PLR0917 (torch's own signature)
     if not training:
         return None
     rows = x.movedim(1, 0)
-    broad = [each if each is None else each.view(-1, 1) for each in (weight, bias)]
-    given = _normalised(rows.reshape(len(rows), -1), *broad, eps)  # type: ignore[arg-type, call-arg]
+    scale, shift = (each if each is None else each.view(-1, 1) for each in (weight, bias))
+    given = _normalised(rows.reshape(len(rows), -1), eps, weight=scale, bias=shift)
     return None if given is None else given.view(rows.shape).movedim(0, 1)
 
 
@@ -136,7 +136,7 @@ def _group_norm(
     bias: torch.Tensor | None = None,
     eps: float = 1e-5,
 ) -> torch.Tensor | None:
-    given = _normalised(x.reshape(len(x), num_groups, -1), None, None, eps)
+    given = _normalised(x.reshape(len(x), num_groups, -1), eps)
     if given is None:
         return None
     given = given.view(x.shape)
@@ -154,11 +154,8 @@ def _layer_norm(
     eps: float | None = 1e-5,
 ) -> torch.Tensor | None:
     flat = x.reshape(*x.shape[: x.dim() - len(normalized_shape)], -1)
-    given = _normalised(  # type: ignore[call-arg]
-        flat,
-        *(each if each is None else each.reshape(-1) for each in (weight, bias)),  # type: ignore[arg-type]
-        eps or 0.0,  # type: ignore[arg-type]
-    )
+    scale, shift = (each if each is None else each.reshape(-1) for each in (weight, bias))
+    given = _normalised(flat, eps or 0.0, weight=scale, bias=shift)
     return None if given is None else given.view(x.shape)
 
 
@@ -171,7 +168,8 @@ def _rms_norm(
 ) -> torch.Tensor | None:
     eps = torch.finfo(x.dtype).eps if eps is None else eps
     flat = x.reshape(*x.shape[: x.dim() - len(normalized_shape)], -1)
-    given = _normalised(flat, weight if weight is None else weight.reshape(-1), None, eps, centred=False)
+    scale = weight if weight is None else weight.reshape(-1)
+    given = _normalised(flat, eps, weight=scale, centred=False)
     return None if given is None else given.view(x.shape)
 
 

@@ -33,6 +33,8 @@ DECIDING = (
     "problems/inputs.py",
     "problems/variants.py",
     "proofs/examination.py",
+    "proofs/forgetting.py",
+    "proofs/linear_softmax.py",
     "proofs/null_answers.py",
     "proofs/sampled_sums.py",
     "proofs/sharpness.py",

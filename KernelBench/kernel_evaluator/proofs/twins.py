@@ -16,6 +16,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from kernel_evaluator.proofs import null_answers
+from kernel_evaluator.proofs.forgetting import Forgetting, forget_steps
+from kernel_evaluator.proofs.linear_softmax import LinearSoftmax
 from kernel_evaluator.proofs.sampled_sums import STRIDE, SampledSums
 
 LOW_PRECISIONS = {"tf32": 13, "bf16": 16}
@@ -65,14 +67,21 @@ def twins_of(scene: TwinScene, low: torch.dtype | None) -> dict[str, Twin]:
     found: dict[str, Twin] = {}
     models: dict[str, torch.nn.Module] = {}
     for name in ("tf32", "fp16", "bf16") if low else ("fp8",):
-        found[name] = partial(_rounded_twin, how=partial(_rounded, to=name), models=models, name=name)
+        found[name] = partial(_rounded_twin, how=partial(rounded, to=name), models=models, name=name)
     if low:
         found[HALF] = partial(_half_arithmetic, dtype=low)
+    for name in ("fp16", "bf16") if low else ("fp8",):
+        kept = f"{name} about the mean"
+        found[kept] = partial(_rounded_twin, how=partial(_about_mean, to=name), models=models, name=kept)
     found["one in 64 left out"] = partial(_on_other_inputs, how=skip)
     found["one in 8 read"] = partial(_on_other_inputs, how=_stride)
     found["one in 8 summed"] = _sampled
     for axis in (0, -2, -1):
         found[f"half of axis {axis}"] = partial(_on_other_inputs, how=partial(_half, axis=axis))
+        found[f"other half of axis {axis}"] = partial(_on_other_inputs, how=partial(_other_half, axis=axis))
+        found[f"inner half of axis {axis}"] = partial(_on_other_inputs, how=partial(_inner_half, axis=axis))
+    found["forgets"] = _forgetful
+    found["softmax made linear"] = _linear
     for step in _least_steps(scene):
         found[f"{STEP} {step} left out"] = partial(_without_step, step=step)
     found["earlier output for half the batch"] = _half_earlier
@@ -112,13 +121,13 @@ def _rounded_twin(
     return scene.run(models[name], [how(value) for value in scene.inputs])
 
 
-def _rounded(value: Any, *, to: str) -> Any:
+def rounded(value: Any, *, to: str) -> Any:
     """A tensor with fewer digits, rounded to the nearest, for fp8 scaled before; anything else as it is."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
     if to == "fp8":
-        scale = EIGHT_BITS_MOST / value.abs().max().clamp_(min=torch.finfo(value.dtype).tiny)
-        return (value * scale).to(torch.float8_e4m3fn).to(value.dtype).div_(scale)
+        scale = EIGHT_BITS_MOST / value.abs().amax().float().clamp_(min=1e-30)
+        return (value.float() * scale).to(torch.float8_e4m3fn).float().div_(scale).to(value.dtype)
     if value.dtype != torch.float32:
         return value
     if to == "fp16":
@@ -127,6 +136,18 @@ def _rounded(value: Any, *, to: str) -> Any:
     whole = value.contiguous().view(torch.int32)
     odd = (whole >> bits) & 1
     return (odd.add_(whole).add_((1 << (bits - 1)) - 1) & ~((1 << bits) - 1)).view(torch.float32)
+
+
+def _about_mean(value: Any, *, to: str) -> Any:
+    """Rows rounded about their means, with the norms that they had: what rounding adds up to is gone."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.dim() == 0:
+        return value
+    mean = value.mean(-1, keepdim=True)
+    rest = value - mean
+    low = rounded(rest, to=to)
+    norms = (each.norm(dim=-1, keepdim=True, dtype=torch.float32) for each in (rest, low))
+    ratio = torch.nan_to_num(next(norms) / next(norms), nan=1.0, posinf=1.0)
+    return torch.addcmul(mean, low, ratio.to(value.dtype))
 
 
 def _half_arithmetic(scene: TwinScene, *, dtype: torch.dtype) -> Outputs:
@@ -170,14 +191,50 @@ def _sampled(scene: TwinScene) -> Outputs | None:
     return given if sums.count else None
 
 
+def _forgetful(scene: TwinScene) -> Outputs | None:
+    mode = Forgetting()
+    given = scene.run(_Within(scene.model, mode), scene.inputs)
+    if mode.pieces:
+        return given
+    return forget_steps(partial(scene.run, scene.model), scene.inputs, scene.expected, mode.calls)
+
+
+def _linear(scene: TwinScene) -> Outputs | None:
+    mode = LinearSoftmax()
+    given = scene.run(_Within(scene.model, mode), scene.inputs)
+    return given if mode.count else None
+
+
 def _half(value: torch.Tensor, *, axis: int) -> torch.Tensor:
-    if value.dim() <= (axis if axis >= 0 else -axis - 1) or value.numel() < SKIPPED:
-        return value
-    size = value.shape[axis]
+    """The second half of an axis a copy of the first."""
+    size = _size(value, axis)
+    return value if size < _LEAST else _moved(value, axis, source=0, to=size - size // 2, count=size // 2)
+
+
+def _other_half(value: torch.Tensor, *, axis: int) -> torch.Tensor:
+    """The first half of an axis a copy of the second."""
+    size = _size(value, axis)
+    return value if size < _LEAST else _moved(value, axis, source=size - size // 2, to=0, count=size // 2)
+
+
+def _inner_half(value: torch.Tensor, *, axis: int) -> torch.Tensor:
+    """The two inner quarters of an axis copies of the outer ones."""
+    size = _size(value, axis)
     if size < _LEAST:
         return value
+    given = _moved(value, axis, source=0, to=size // 4, count=size // 4)
+    return _moved(given, axis, source=size - size // 4, to=size // 2, count=size // 4)
+
+
+def _size(value: torch.Tensor, axis: int) -> int:
+    """How long an axis is; 0 where there is none, or hardly anything."""
+    is_there = value.dim() > (axis if axis >= 0 else -axis - 1) and value.numel() >= SKIPPED
+    return value.shape[axis] if is_there else 0
+
+
+def _moved(value: torch.Tensor, axis: int, *, source: int, to: int, count: int) -> torch.Tensor:
     given = value.clone()
-    given.narrow(axis, size - size // 2, size // 2).copy_(value.narrow(axis, 0, size // 2))
+    given.narrow(axis, to, count).copy_(value.narrow(axis, source, count))
     return given
 
 

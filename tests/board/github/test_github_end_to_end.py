@@ -483,7 +483,7 @@ def test_what_is_broken_on_the_board_keeps_no_result_from_the_record(
     assert "success" == run.results["publish"]
     assert 3 == len(project.result("bob-second")["rows"])
     comment = project.comment(pull)
-    assert "Evaluated" in comment and "| 2/220 |" in comment
+    assert "Evaluated" in comment and "| 2/213 |" in comment
     assert "No rank" in comment and "files that cannot be read, so the place is not known" in comment
     assert f"no rank is told: {said}" in re.sub("/.*/", "", run.jobs["publish"].log)
 

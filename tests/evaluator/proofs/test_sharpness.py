@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from kernel_evaluator.problems import deciding
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes
 from kernel_evaluator.proofs import sharpness, twins
@@ -35,6 +36,28 @@ def real(level, problem_id):
 
 def seen(problem, distribution, precision="fp32"):
     return sharpness.Survey(problem, "cpu", precision, "affine").see(distribution)
+
+
+def given_by(name, model, *inputs, low=None):
+    """What a twin of a model gives on inputs."""
+
+    def run(model, inputs):
+        with torch.no_grad():
+            given = model(*(value.clone() for value in inputs))
+        return [*given] if isinstance(given, tuple) else [given]
+
+    expected = run(model, [*inputs])
+    scene = twins.TwinScene(
+        model=model,
+        run=run,
+        inputs=[*inputs],
+        expected=expected,
+        earlier_inputs=[*inputs],
+        earlier=expected,
+        run_part=lambda leaf: None,
+    )
+    given = twins.attempt(twins.twins_of(scene, low)[name], scene)
+    return given and given[0]
 
 
 def entry(problem, precision="fp32"):
@@ -90,6 +113,170 @@ def test_in_half_precision_a_few_needles_tell_a_sum_of_one_in_eight_elements(sou
 
 def test_what_sums_nothing_has_no_twin_that_sums_less():
     assert "one in 8 summed" not in seen(made(PRODUCT), "upstream").errors
+
+
+@pytest.mark.parametrize("size", [8, 9, 10, 11, 16, 101])
+@pytest.mark.parametrize("axis", [0, -2, -1])
+def test_a_half_of_inputs_is_a_copy_of_the_other_or_the_inner_quarters_are_of_the_outer(axis, size):
+    x = torch.randn(3, 8, 8).movedim(axis, 0)[:1].expand(size, -1, -1)
+    x = (x + torch.arange(size).view(-1, 1, 1)).movedim(0, axis).contiguous()
+    half, quarter, numbers = size // 2, size // 4, [*range(size)]
+    first, last = numbers[:half], numbers[size - half :]
+    outer, end = numbers[:quarter], numbers[size - quarter :]
+    for name, places in {
+        "half": numbers[: size - half] + first,
+        "other half": last + numbers[half:],
+        "inner half": outer + outer + numbers[2 * quarter : half] + end + numbers[half + quarter :],
+    }.items():
+        given = given_by(f"{name} of axis {axis}", torch.nn.Identity(), x)
+        assert torch.equal(given, x.index_select(axis, torch.tensor(places))), name
+
+
+@pytest.mark.parametrize("kind", ["other half", "inner half"])
+def test_short_axes_and_few_numbers_have_no_halves(kind):
+    for shape in ((7, 16), (8, 7)):
+        assert given_by(f"{kind} of axis 0", torch.nn.Identity(), torch.randn(shape)) is None
+    assert given_by(f"{kind} of axis -1", torch.nn.Identity(), torch.randn(16, 7)) is None
+    assert given_by(f"{kind} of axis -2", torch.nn.Identity(), torch.randn(64)) is None
+    assert given_by(f"{kind} of axis 0", torch.nn.Identity(), torch.arange(64)) is None
+
+
+LAST_STATE = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.GRU(16, 16)
+
+    def forward(self, x):
+        return self.layer(x)[1]
+
+def get_inputs():
+    return [torch.rand(256, 4, 16)]
+
+def get_init_inputs():
+    return []
+"""
+ALL_STATES = LAST_STATE.replace("[1]", "[0]")
+SUM = LAST_STATE.replace("self.layer(x)[1]", "x.sum(0)")
+
+
+def test_a_last_state_comes_from_the_other_half_of_a_sequence_and_a_sum_does_not():
+    last, every, summed = (seen(made(source), "signed").errors for source in (LAST_STATE, ALL_STATES, SUM))
+    assert last["other half of axis 0"] < 1 < last["half of axis 0"]
+    assert min(every["other half of axis 0"], every["half of axis 0"], every["inner half of axis 0"]) > 1
+    assert min(summed["other half of axis 0"], summed["inner half of axis 0"]) > 1
+
+
+def test_states_that_fade_are_told_from_forgotten_ones_by_no_inputs_and_what_has_none_has_no_such_twin():
+    for source in (LAST_STATE, ALL_STATES):
+        assert seen(made(source), "signed").errors["forgets"] < 1
+    assert "forgets" not in seen(made(SUM), "signed").errors
+    assert "forgets" not in seen(made(PRODUCT), "signed").errors
+
+
+ATTENTION = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, query, key, value):
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+
+def get_inputs():
+    return [torch.rand(2, 256, 16) for _ in range(3)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_softmax_made_linear_is_a_twin_of_attention_alone_and_is_told_where_scores_scatter():
+    usual, signed = (seen(made(ATTENTION), name).errors for name in ("upstream", "signed"))
+    assert usual["softmax made linear"] < signed["softmax made linear"] and 1 < signed["softmax made linear"]
+    assert "softmax made linear" not in seen(made(PRODUCT), "signed").errors
+
+
+PRECISIONS = {"fp16": torch.bfloat16, "bf16": torch.bfloat16, "fp8": None}
+"""How inputs are rounded, and what half precision is there where they are in more."""
+
+
+def about_mean(x, to):
+    return given_by(f"{to} about the mean", torch.nn.Identity(), x, low=PRECISIONS[to])
+
+
+def rows_about(mean):
+    """Rows of a mean that is exact, and of what rounding to eleven bits changes."""
+    halves = torch.randint(-(1 << 14), 1 << 14, (5, 64)) / (1 << 14)
+    return mean + torch.cat([halves, -halves], 1)
+
+
+@pytest.mark.parametrize("mean", [0.0, 3.0])
+@pytest.mark.parametrize("to", PRECISIONS)
+def test_about_their_means_rows_are_rounded_and_scaled_to_the_norm_that_they_had(to, mean):
+    torch.manual_seed(1)
+    x = rows_about(mean)
+    given, rest = about_mean(x, to), x - mean
+    low = twins.rounded(rest, to=to)
+    assert not torch.equal(low, rest) and not torch.equal(given, x)
+    ratio = rest.norm(dim=-1, keepdim=True) / low.norm(dim=-1, keepdim=True)
+    torch.testing.assert_close(given - mean, low * ratio, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close((given - mean).norm(dim=-1), rest.norm(dim=-1), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("to", PRECISIONS)
+def test_rounding_about_means_moves_means_and_norms_less_than_rounding_does(to):
+    torch.manual_seed(2)
+    x = torch.rand(64, 512) + 5.01
+    plain, kept = twins.rounded(x, to=to), about_mean(x, to)
+    for measure in (torch.mean, torch.linalg.vector_norm):
+        moved, still = ((measure(each, dim=-1) / measure(x, dim=-1) - 1).abs() for each in (plain, kept))
+        assert still.mean() < moved.mean() / 5
+    assert (kept - x).abs().max() > 1e-5
+
+
+@pytest.mark.parametrize("to", ["fp16", "bf16"])
+def test_rows_of_one_number_stay_as_they_are(to):
+    for x in (torch.full((4, 16), 0.3), torch.randn(16, 1), torch.zeros(16), torch.tensor([[1.5], [0.0]])):
+        torch.testing.assert_close(about_mean(x, to), x, rtol=1e-6, atol=0)
+
+
+def test_a_row_of_one_number_stays_as_it_is_among_others_that_are_rounded_to_eight_bits():
+    x = torch.cat([torch.full((2, 16), 0.25), torch.randn(2, 16)]).bfloat16()
+    given = about_mean(x, "fp8")
+    assert given.isfinite().all() and torch.equal(given[:2], x[:2])
+
+
+@pytest.mark.parametrize("name", ["fp8", "fp8 about the mean"])
+def test_zeros_stay_zeros_in_eight_bits(name):
+    x = torch.zeros(16, dtype=torch.bfloat16)
+    assert torch.equal(given_by(name, torch.nn.Identity(), x), x)
+
+
+def test_biases_of_channels_stay_finite_in_eight_bits_about_the_mean():
+    x = torch.randn(16, 1, 1).bfloat16()
+    assert torch.equal(about_mean(x, "fp8"), x)
+
+
+def test_eight_bits_are_of_bf16_too():
+    torch.manual_seed(3)
+    x = (torch.randn(16, 256) + 2).bfloat16()
+    for name in ("fp8", "fp8 about the mean"):
+        given = given_by(name, torch.nn.Identity(), x)
+        assert given.dtype == torch.bfloat16 and not torch.equal(given, x)
+        mean = x.float().mean(-1, keepdim=True) if "mean" in name else 0.0
+        off = ((given.float() - x.float()).abs() / (x.float() - mean).abs().clamp(min=0.1)).max()
+        assert off < 1 / 8
+        torch.testing.assert_close(given.float().norm(dim=-1), x.float().norm(dim=-1), rtol=0.01, atol=0)
+
+
+def test_weights_are_rounded_about_their_means_as_inputs_are():
+    torch.manual_seed(4)
+    model = torch.nn.Linear(64, 16, bias=False)
+    x, weight = torch.randn(8, 64), model.weight.detach().clone()
+    given = given_by("bf16 about the mean", model, x, low=torch.bfloat16)
+    assert torch.equal(given, about_mean(x, "bf16") @ about_mean(weight, "bf16").T)
+    assert torch.equal(model.weight, weight)
 
 
 def test_a_usual_distribution_that_is_blunt_is_timed_seldom():
