@@ -1000,7 +1000,7 @@ def test_rounds_whose_sides_had_two_cores_scatter_nearly_three_times_as_much():
 
 def test_what_nothing_tells_from_a_model_that_forgets_does_not_rank():
     unranked = read_certificates()["fp32"]
-    said = {key for key, why in unranked.items() if "forgets" in str(why)}
+    said = {key for key, why in unranked.items() if "forgetting" in str(why)}
     assert said == {f"3_{problem}" for problem in range(34, 43)}
     assert set(read_deals()["3_31"][1].shares) == {"upstream", "mixed"}
     page = (ROOT / "docs/decisions/0103-what-fades-and-what-is-nearly-alike.md").read_text("utf-8")

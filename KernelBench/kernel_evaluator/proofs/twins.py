@@ -80,7 +80,7 @@ def twins_of(scene: TwinScene, low: torch.dtype | None) -> dict[str, Twin]:
         found[f"half of axis {axis}"] = partial(_on_other_inputs, how=partial(_half, axis=axis))
         found[f"other half of axis {axis}"] = partial(_on_other_inputs, how=partial(_other_half, axis=axis))
         found[f"inner half of axis {axis}"] = partial(_on_other_inputs, how=partial(_inner_half, axis=axis))
-    found["forgets"] = _forgetful
+    found["forgetting"] = _forgetful
     found["softmax made linear"] = _linear
     for step in _least_steps(scene):
         found[f"{STEP} {step} left out"] = partial(_without_step, step=step)
