@@ -32,6 +32,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
+from host import settle  # noqa: E402
 from kernel_evaluator.problems.problem_set import ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.timing import pairing  # noqa: E402
 from kernel_evaluator.timing.measurement import Measurement  # noqa: E402
@@ -186,12 +187,11 @@ def _built(problem: str, device: str) -> tuple[Any, list[Any]]:
 
 
 def _taken_ms(model: Any, inputs: list[Any], device: str, calls: int) -> float:
-    settle = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-    settle()
+    settle(device)
     start = time.perf_counter()
     for _ in range(calls):
         model(*inputs)
-    settle()
+    settle(device)
     return 1e3 * (time.perf_counter() - start) / calls
 
 

@@ -42,8 +42,8 @@ def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Pat
         recorded = read_result(ROOT / "data/results" / path.parent.name / path.name)
         assert {row.evaluator_sha256 for row in result.rows} == {evaluator_sha256()}, path
         assert evaluator_sha256() not in {row.evaluator_sha256 for row in recorded.rows}, path
-        deals = read_deals()
-        for row in result.rows if result.precision == "fp32" else ():
+        deals = read_deals(deciding.sharpness_of(result.precision))
+        for row in result.rows:
             _, deal = deals[f"{row.key.level}_{row.key.problem_id}"]
             assert ("blunt" in row.labels) == bool(deal.blunt), row.key
     judged = Counter(result.entry for _, result in begun for _ in result.rows)
