@@ -7,11 +7,11 @@ with the values, which takes no score of a query and a key. Runs references only
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.overrides import TorchFunctionMode
 
 LEAST = 256
 """With fewer keys nothing is gained."""
@@ -20,40 +20,29 @@ MASKED = 1e4
 """A score as large is a mask's."""
 
 
-class LinearSoftmax(TorchFunctionMode):
-    """Within this attention over many keys is taken to first order. `count` says how often it was."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        how = _HOW.get(func)
-        value = how(*args, **(kwargs or {})) if how else None
-        if value is None:
-            return func(*args, **(kwargs or {}))
-        self.count += 1
-        return value
-
-
 def _linear(scores: torch.Tensor) -> torch.Tensor | None:
-    """Weights to first order about those of the mean query, as many as scores; None where some are masked."""
+    """Weights to first order about those of the mean query, as many as scores; masked ones stay nothing.
+
+    Each key's mean is of the queries that see it, so that with a causal mask sums run along the sequence.
+    """
     if scores.dim() < 3 or min(scores.shape[-2:]) < LEAST:
         return None
-    base = scores.float().mean(-2, keepdim=True)
-    if not bool((base.abs() < MASKED).all()):
-        return None
-    weights = base.softmax(-1)
-    off = scores.float() - base
+    scores = scores.float()
+    is_masked = scores <= -MASKED
+    seen = (~is_masked).sum(-2, keepdim=True).clamp_(min=1)
+    base = scores.masked_fill(is_masked, 0).sum(-2, keepdim=True) / seen
+    weights = base.expand_as(scores).masked_fill(is_masked, -math.inf).softmax(-1)
+    off = (scores - base).masked_fill_(is_masked, 0)
     off -= (off * weights).sum(-1, keepdim=True)
-    return off.add_(1).mul_(weights).to(scores.dtype)
+    return off.add_(1).mul_(weights)
 
 
 def _softmax(
     scores: torch.Tensor, dim: int | None = None, *_: Any, dtype: Any = None, **__: Any
 ) -> torch.Tensor | None:
     is_last = dim is not None and dim % scores.dim() == scores.dim() - 1
-    return _linear(scores) if is_last and dtype in (None, scores.dtype) else None
+    weights = _linear(scores) if is_last and dtype in (None, scores.dtype) else None
+    return None if weights is None else weights.to(scores.dtype)
 
 
 def _attention(
@@ -66,7 +55,8 @@ def _attention(
 def _weights(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | None:
     if min(query.shape[-2], key.shape[-2]) < LEAST:
         return None
-    return _linear(query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]))
+    weights = _linear(query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]))
+    return None if weights is None else weights.to(query.dtype)
 
 
 def _is_asked(*how: Any) -> bool:
@@ -112,8 +102,9 @@ def _heads(  # noqa: PLR0913, PLR0917 (torch's own signature)
     return given, weights.mean(1) if need_weights else None
 
 
-_HOW: dict[Any, Any] = {
+LINEAR_SOFTMAX: Mapping[Any, Callable[..., Any]] = {
     **dict.fromkeys((F.softmax, torch.softmax, torch.Tensor.softmax), _softmax),
     F.scaled_dot_product_attention: _attention,
     F.multi_head_attention_forward: _heads,
 }
+"""Attention over many keys, to first order."""

@@ -6,34 +6,18 @@ What comes before a sum need not be made for the others either. Runs references 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.overrides import TorchFunctionMode
 
 STRIDE = 8
 """One in so many elements is summed."""
 
 _LEAST = 64
 """Sums along shorter axes are left alone."""
-
-
-class SampledSums(TorchFunctionMode):
-    """Within this, sums take one in STRIDE elements. `count` says how many there were."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        how = _HOW.get(func)
-        value = how(func, *args, **(kwargs or {})) if how else None
-        if value is None:
-            return func(*args, **(kwargs or {}))
-        self.count += 1
-        return value
 
 
 def _thin(x: torch.Tensor, axes: Sequence[int]) -> torch.Tensor | None:
@@ -95,8 +79,7 @@ def _normalised(
     return torch.addcmul(shift, x.float(), scale).to(x.dtype)
 
 
-def _batch_norm(  # noqa: PLR0913, PLR0917 (torch's own signature)
-    func: Any,
+def _batch_norm(
     x: torch.Tensor,
     running_mean: Any,
     running_var: Any,
@@ -114,8 +97,7 @@ def _batch_norm(  # noqa: PLR0913, PLR0917 (torch's own signature)
     return None if given is None else given.view(rows.shape).movedim(0, 1)
 
 
-def _instance_norm(  # noqa: PLR0913, PLR0917 (torch's own signature)
-    func: Any,
+def _instance_norm(
     x: torch.Tensor,
     running_mean: Any = None,
     running_var: Any = None,
@@ -125,11 +107,10 @@ def _instance_norm(  # noqa: PLR0913, PLR0917 (torch's own signature)
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> torch.Tensor | None:
-    return _group_norm(func, x, x.shape[1], weight, bias, eps) if use_input_stats else None
+    return _group_norm(x, x.shape[1], weight, bias, eps) if use_input_stats else None
 
 
 def _group_norm(
-    func: Any,
     x: torch.Tensor,
     num_groups: int,
     weight: torch.Tensor | None = None,
@@ -146,7 +127,6 @@ def _group_norm(
 
 
 def _layer_norm(
-    func: Any,
     x: torch.Tensor,
     normalized_shape: Sequence[int],
     weight: torch.Tensor | None = None,
@@ -160,7 +140,6 @@ def _layer_norm(
 
 
 def _rms_norm(
-    func: Any,
     x: torch.Tensor,
     normalized_shape: Sequence[int],
     weight: torch.Tensor | None = None,
@@ -175,7 +154,7 @@ def _rms_norm(
 
 def _pooled(func: Any, x: torch.Tensor, output_size: Any) -> torch.Tensor | None:
     """A pooling that averages each plane."""
-    axes = {F.adaptive_avg_pool1d: 1, F.adaptive_avg_pool2d: 2, F.adaptive_avg_pool3d: 3}[func]
+    axes = _POOLS[func]
     sizes = [output_size] if isinstance(output_size, int) else list(output_size)
     if set(sizes) != {1}:
         return None
@@ -188,15 +167,17 @@ _LOG_SUMS = frozenset({torch.logsumexp, torch.Tensor.logsumexp})
 _NORMS = frozenset({torch.norm, torch.Tensor.norm, torch.linalg.norm, torch.linalg.vector_norm})
 _OTHERS = frozenset({torch.mean, torch.Tensor.mean, torch.var, torch.Tensor.var, torch.std, torch.Tensor.std})
 _LOG_SOFTMAXES = frozenset({F.log_softmax, torch.log_softmax, torch.Tensor.log_softmax})
+_POOLS = {F.adaptive_avg_pool1d: 1, F.adaptive_avg_pool2d: 2, F.adaptive_avg_pool3d: 3}
 _SOFTMAXES = _LOG_SOFTMAXES | {F.softmax, torch.softmax, torch.Tensor.softmax}
 
-_HOW: dict[Any, Callable[..., torch.Tensor | None]] = {
-    **dict.fromkeys(_SUMS | _LOG_SUMS | _NORMS | _OTHERS, _reduced),
-    **dict.fromkeys(_SOFTMAXES, _softmax),
+SAMPLED_SUMS: Mapping[Any, Callable[..., Any]] = {
+    **{func: partial(_reduced, func) for func in _SUMS | _LOG_SUMS | _NORMS | _OTHERS},
+    **{func: partial(_softmax, func) for func in _SOFTMAXES},
+    **{func: partial(_pooled, func) for func in _POOLS},
     F.batch_norm: _batch_norm,
     F.instance_norm: _instance_norm,
     F.group_norm: _group_norm,
     F.layer_norm: _layer_norm,
     F.rms_norm: _rms_norm,
-    **dict.fromkeys([F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d], _pooled),
 }
+"""Sums that take one in STRIDE elements."""

@@ -7,7 +7,7 @@ What needs no run of the reference is a null answer. Runs references only; never
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,8 +17,8 @@ from torch.overrides import TorchFunctionMode
 
 from kernel_evaluator.proofs import null_answers
 from kernel_evaluator.proofs.forgetting import Forgetting, forget_steps
-from kernel_evaluator.proofs.linear_softmax import LinearSoftmax
-from kernel_evaluator.proofs.sampled_sums import STRIDE, SampledSums
+from kernel_evaluator.proofs.linear_softmax import LINEAR_SOFTMAX
+from kernel_evaluator.proofs.sampled_sums import SAMPLED_SUMS, STRIDE
 
 LOW_PRECISIONS = {"tf32": 13, "bf16": 16}
 """So many of the 23 bits of a float32's fraction are rounded away."""
@@ -58,6 +58,9 @@ class TwinScene:
 
 Twin = Callable[[TwinScene], Outputs | None]
 
+Replacements = Mapping[Any, Callable[..., Any]]
+"""By function of torch what is called in its place; where that gives None, the function itself is."""
+
 
 def twins_of(scene: TwinScene, low: torch.dtype | None) -> dict[str, Twin]:
     """Give the twins of a problem by name; `scene` is one usual draw of it.
@@ -75,13 +78,13 @@ def twins_of(scene: TwinScene, low: torch.dtype | None) -> dict[str, Twin]:
         found[kept] = partial(_rounded_twin, how=partial(_about_mean, to=name), models=models, name=kept)
     found["one in 64 left out"] = partial(_on_other_inputs, how=skip)
     found["one in 8 read"] = partial(_on_other_inputs, how=_stride)
-    found["one in 8 summed"] = _sampled
+    found["one in 8 summed"] = partial(_replaced, replacements=SAMPLED_SUMS)
     for axis in (0, -2, -1):
         found[f"half of axis {axis}"] = partial(_on_other_inputs, how=partial(_half, axis=axis))
         found[f"other half of axis {axis}"] = partial(_on_other_inputs, how=partial(_other_half, axis=axis))
         found[f"inner half of axis {axis}"] = partial(_on_other_inputs, how=partial(_inner_half, axis=axis))
     found["forgetting"] = _forgetful
-    found["softmax made linear"] = _linear
+    found["softmax made linear"] = partial(_replaced, replacements=LINEAR_SOFTMAX)
     for step in _least_steps(scene):
         found[f"{STEP} {step} left out"] = partial(_without_step, step=step)
     found["earlier output for half the batch"] = _half_earlier
@@ -185,10 +188,10 @@ def _stride(value: torch.Tensor) -> torch.Tensor:
     return flat.view(value.shape)
 
 
-def _sampled(scene: TwinScene) -> Outputs | None:
-    sums = SampledSums()
-    given = scene.run(_Within(scene.model, sums), scene.inputs)
-    return given if sums.count else None
+def _replaced(scene: TwinScene, *, replacements: Replacements) -> Outputs | None:
+    mode = Replacing(replacements)
+    given = scene.run(_Within(scene.model, mode), scene.inputs)
+    return given if mode.count else None
 
 
 def _forgetful(scene: TwinScene) -> Outputs | None:
@@ -197,12 +200,6 @@ def _forgetful(scene: TwinScene) -> Outputs | None:
     if mode.pieces:
         return given
     return forget_steps(partial(scene.run, scene.model), scene.inputs, scene.expected, mode.calls)
-
-
-def _linear(scene: TwinScene) -> Outputs | None:
-    mode = LinearSoftmax()
-    given = scene.run(_Within(scene.model, mode), scene.inputs)
-    return given if mode.count else None
 
 
 def _half(value: torch.Tensor, *, axis: int) -> torch.Tensor:
@@ -261,6 +258,23 @@ def _null(scene: TwinScene, *, answer: Callable[[null_answers.Scene], torch.Tens
             return None
         given.append(found)
     return given
+
+
+class Replacing(TorchFunctionMode):
+    """Within this, functions give what their replacements do. `count` says how often they did."""
+
+    def __init__(self, replacements: Replacements) -> None:
+        super().__init__()
+        self._replacements = replacements
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        replacement = self._replacements.get(func)
+        value = replacement(*args, **(kwargs or {})) if replacement else None
+        if value is None:
+            return func(*args, **(kwargs or {}))
+        self.count += 1
+        return value
 
 
 class _Steps(TorchFunctionMode):

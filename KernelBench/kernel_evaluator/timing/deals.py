@@ -66,8 +66,8 @@ def measure(
     sides = secret_draws.in_any_order((stand.reference, side))
     may_be_few = True
     while True:
-        if _is_to_place(stand, found, pace_ms):
-            for each in itertools.compress(sides, WHO_IS_PLACED[found.placings % len(WHO_IS_PLACED)]):
+        if placed := _to_place(stand, found, pace_ms, sides):
+            for each in placed:
                 with side.process.paused() if each.trusted else nullcontext():
                     calls = found.reference_calls if each.trusted else found.calls
                     place_memory(stand, each, calls, left_s())
@@ -138,14 +138,19 @@ def _begin_again(stand: Stand, side: Side, deck: Deck, calls: int, left_s: float
     return found
 
 
-def _is_to_place(stand: Stand, found: Measurement, pace_ms: float) -> bool:
-    """Whether memory is taken anew before the next deal; on a CPU both sides keep what they have."""
+def _to_place(stand: Stand, found: Measurement, pace_ms: float, sides: Sequence[Side]) -> list[Side]:
+    """Which sides have memory taken anew before the next deal, for which they are called once to warm up.
+
+    A slow kernel is spared that, and its reference all but the first. On a CPU both keep what they have.
+    """
+    is_first = found.deals == 0
     if is_slow(found.claimed_ms if found.rounds else pace_ms, stand.alone_ms):
-        return False  # each time it is called once to warm up
-    if not stand.device.is_gpu:
-        return found.deals == 0
-    is_at_first = found.deals < MIN_DEALS and found.calls > 1
-    return is_at_first or found.deals % DEALS_A_PLACING == 0
+        return [stand.reference] if is_first else []
+    is_early = found.deals < MIN_DEALS and found.calls > 1
+    is_anew = stand.device.is_gpu and (is_early or found.deals % DEALS_A_PLACING == 0)
+    if not (is_first or is_anew):
+        return []
+    return [*itertools.compress(sides, WHO_IS_PLACED[found.placings % len(WHO_IS_PLACED)])]
 
 
 def _calls_for(stand: Stand, found: Measurement) -> int:

@@ -1,9 +1,10 @@
 """Kernels that are slower than the reference: called no more often than their verdict needs."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from evaluating import is_without_verdict, jobs_of, judge, kernel
+from evaluating import PROBLEM, is_without_verdict, jobs_of, judge, kernel
 from kernel_evaluator.judging.trials import SLOW_TRIALS
 from kernel_evaluator.stand import stand as stands
 from kernel_evaluator.timing import pairing, stopping
@@ -56,6 +57,18 @@ def test_a_kernel_whose_calls_take_long_is_called_eight_times_in_all(rows):
     assert (row.status, row.trials_passed, row.trials_asked, row.runtime_ms.n) == ("correct", 5, 5, 6)
     assert all(look is not None for look in row.rounds["looks"])
     assert row.elsewhere is None
+
+
+def test_a_reference_whose_first_call_takes_long_costs_no_more_calls_of_a_slow_kernel():
+    """As where it prepares its weights when it first meets them."""
+    prepares = "if self.norm.weight.sum() != getattr(self, 'known', None): time.sleep(0.1)"
+    known = "self.known = self.norm.weight.sum().clone()"
+    forward = f"{prepares}\n        {known}\n        return self.norm"
+    source = PROBLEM.source.replace("import torch\n", "import time\nimport torch\n", 1)
+    problem = replace(PROBLEM, source=source.replace("return self.norm", forward))
+    row = judge(jobs_of(FEW_CALLS, problem=problem), is_without_verdict_or_timed_again)[0]
+    assert (row.status, row.runtime_ms.n) == ("correct", 6)
+    assert max(row.rounds["reference_ms"]) < 50
 
 
 def test_a_much_slower_kernel_has_fewer_calls_a_deal_than_the_reference_fills(rows):

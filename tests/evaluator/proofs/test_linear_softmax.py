@@ -3,7 +3,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from kernel_evaluator.proofs.linear_softmax import LEAST, LinearSoftmax
+from kernel_evaluator.proofs.linear_softmax import LEAST, LINEAR_SOFTMAX
+from kernel_evaluator.proofs.twins import Replacing
 
 KEYS, HEADS, WIDTH = 512, 2, 16
 LITTLE, MUCH = 0.3, 3.0
@@ -19,7 +20,7 @@ def drawn_alike():
 def both_ways(attend, *inputs):
     """What attention gives, what it gives where it is linear, and how often it was."""
     expected = attend(*inputs)
-    with LinearSoftmax() as mode:
+    with Replacing(LINEAR_SOFTMAX) as mode:
         given = attend(*inputs)
     assert given.shape == expected.shape and given.dtype == expected.dtype
     return expected, given, mode.count
@@ -62,6 +63,20 @@ def test_scores_that_are_alike_for_all_queries_may_scatter_among_keys():
     expected, given, count = both_ways(SOFTMAXES["torch"], scores)
     assert count == 1 and miss(expected, given, -2) < 0.05
     torch.testing.assert_close(given.sum(-1), torch.ones(1, KEYS))
+
+
+@pytest.mark.parametrize("mask", [-torch.inf, -1e9])
+def test_a_softmax_with_a_causal_mask_is_linear_and_sees_no_later_key(mask):
+    def attend(query, key, value):
+        return (query @ key.mT).masked_fill(causal(), mask).softmax(-1) @ value
+
+    for scale, is_near in ((LITTLE, True), (MUCH, False)):
+        query, key, value = (torch.randn(HEADS, KEYS, WIDTH) for _ in range(3))
+        key[:, -1], value[:, -1] = 100, 1e6
+        expected, given, count = both_ways(attend, query * scale, key / WIDTH**0.5, value)
+        expected, given = expected[:, KEYS // 2 : -1], given[:, KEYS // 2 : -1]
+        assert count == 1
+        assert miss(expected, given, -2) < 0.3 if is_near else miss(expected, given, -2) > 0.5
 
 
 @pytest.mark.parametrize("shape", [(HEADS, KEYS, WIDTH), (1, HEADS, KEYS, WIDTH)])
@@ -124,7 +139,6 @@ ALONE = {
     "few queries": lambda x: torch.softmax(x[:, : LEAST - 1] @ x.mT, -1),
     "few keys, fused": lambda x: F.scaled_dot_product_attention(x, x[:, : LEAST - 1], x[:, : LEAST - 1]),
     "few queries, fused": lambda x: F.scaled_dot_product_attention(x[:, : LEAST - 1], x, x),
-    "masked": lambda x: torch.softmax((x @ x.mT).masked_fill(causal(), -torch.inf), -1),
     "masked, fused": lambda x: F.scaled_dot_product_attention(x, x, x, attn_mask=~causal()),
     "masked by place, fused": lambda x: F.scaled_dot_product_attention(x, x, x, ~causal()),
     "causal, fused": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
