@@ -124,6 +124,8 @@ class Oracle:
         self._reference: Standby | None = None
         self._next_reference: Standby | None = None
         self._problems = 0
+        self._inexact: set[str] = set()
+        """Problems whose references want more memory in float64 than there is."""
         self._endings: list[threading.Thread] = []
         self.walls: tuple[str, ...] = ()
         if settings.device == "cuda":
@@ -178,6 +180,8 @@ class Oracle:
             raise ReferenceFailed(said)
         process.end()
         lacks_room = self._stand.lacks_room() if self._stand is not None else ""
+        if self._stand is not None and self._stand.rounding.was_lost:
+            self._inexact.add(job.problem.sha256)
         self._drop_stand()
         raise FailedBeside(said, lacks_room)
 
@@ -262,7 +266,10 @@ class Oracle:
             stand, self._stand = self._stand, None
             stand.close()
         reference = self._take_reference()
-        self._stand = set_up(problem, self.settings, reference, fallback=self.fallback)
+        may_be_exact = problem.sha256 not in self._inexact
+        self._stand = set_up(
+            problem, self.settings, reference, fallback=self.fallback, may_be_exact=may_be_exact
+        )
         return self._stand
 
     def _take_reference(self) -> RunnerProcess:

@@ -221,6 +221,8 @@ class RunnerProcess:
 
     def send(self, op: Op, *, fds: tuple[int, ...] = (), **facts: Any) -> None:
         """Send a request whose answer is waited for later; raise RunFailed where that is not possible."""
+        if self.is_ended:
+            raise self._death()
         try:
             self.channel.ask(op, fds=fds, **facts)
         except ChannelClosed:

@@ -28,6 +28,9 @@ FEW_DRAWS = 2
 CLEAR, CLEARLY_RIGHT = 10.0, 0.1
 """A twin off by more tolerances, or by fewer, on one draw is not tried on another."""
 
+OF_MANY_KINDS = frozenset({"mixed"})
+"""Every draw of these is another kind of inputs: all are tried, however clear the first is."""
+
 DECIDING = (
     "numerics",
     "problems/inputs.py",
@@ -63,18 +66,25 @@ class Sight:
     """What one distribution tells of a problem: each twin's error on each draw, in tolerances; shares.
 
     `says_nothing`: outputs are not finite, or rounding moves them so far that anything is right. Twins that
-    are `absent` could not be made.
+    are `absent` could not be made. `needs_all`: one clear draw says nothing of another.
     """
 
     drawn: dict[str, list[float]] = field(default_factory=dict)
-    shares: dict[str, float] = field(default_factory=dict)
+    drawn_shares: dict[str, list[float]] = field(default_factory=dict)
     says_nothing: bool = False
     absent: set[str] = field(default_factory=set)
+    needs_all: bool = False
 
     @property
     def errors(self) -> dict[str, float]:
         """Each twin's least error, but for one draw of many: a single number may be right by luck."""
         return {name: sorted(errors)[len(errors) >= len(SEEDS)] for name, errors in self.drawn.items()}
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The largest share of each kind, but for one draw of many."""
+        found = self.drawn_shares.items()
+        return {name: sorted(shares, reverse=True)[len(shares) >= len(SEEDS)] for name, shares in found}
 
     def left(self, names: Iterable[str]) -> list[str]:
         """The twins that are to be tried on another draw: two if not clear, and more where these disagree."""
@@ -82,6 +92,8 @@ class Sight:
         return [name for name in possible if self._is_open(self.drawn.get(name, []))]
 
     def _is_open(self, errors: list[float]) -> bool:
+        if self.needs_all:
+            return True
         if len(errors) < FEW_DRAWS:
             return not errors or CLEARLY_RIGHT < errors[0] <= CLEAR
         return min(errors) <= 1 < max(errors)
@@ -98,8 +110,8 @@ class Survey:
         self.twins = twins.twins_of(scene, low if precision == "fp32" else None)
 
     def see(self, distribution: str) -> Sight:
-        """Try every twin on draws of a distribution; on later ones only those of which little is known."""
-        sight = Sight()
+        """Try every twin on draws of a distribution; on later ones mostly those of which little is known."""
+        sight = Sight(needs_all=distribution in OF_MANY_KINDS)
         for seed in SEEDS:
             left = sight.left(self.twins)
             if not left or sight.says_nothing:
@@ -124,7 +136,7 @@ class Survey:
             else:
                 sight.drawn.setdefault(name, []).append(_worst(scene.expected, given, known))
         for name, share in _shares(scene, known).items():
-            sight.shares[name] = max(share, sight.shares.get(name, 0.0))
+            sight.drawn_shares.setdefault(name, []).append(share)
 
     def _scene(self, distribution: str, seed: int) -> twins.TwinScene:
         exam = self.exam

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from kernel_evaluator.proofs import null_answers
 from kernel_evaluator.proofs.forgetting import Forgetting, forget_steps
@@ -28,6 +29,15 @@ EIGHT_BITS_MOST = 448.0
 
 SKIPPED = 64
 """One in so many elements of the inputs is left out."""
+
+CROWDS = 4
+"""Outputs of so many are averaged, where all but what stands out is another's."""
+
+STANDS_OUT = 1.5, 0.95
+"""A number stands out that is so many times as far from the middle as such a share is at most."""
+
+LEAST_WORK = 64
+"""Where a forward does less for each number that it reads, to look for what stands out is most of it."""
 
 STEPS_TRIED, STEPS_KEPT = 8, 2
 """So many steps of a forward are left out in turn; those whose absence shows least are twins."""
@@ -83,6 +93,9 @@ def twins_of(scene: TwinScene, low: torch.dtype | None) -> dict[str, Twin]:
         found[f"half of axis {axis}"] = partial(_on_other_inputs, how=partial(_half, axis=axis))
         found[f"other half of axis {axis}"] = partial(_on_other_inputs, how=partial(_other_half, axis=axis))
         found[f"inner half of axis {axis}"] = partial(_on_other_inputs, how=partial(_inner_half, axis=axis))
+    if _work(scene) >= LEAST_WORK:
+        for axis in (0, -1):
+            found[f"half of axis {axis} but for what stands out"] = partial(_with_usual, axis=axis)
     found["forgetting"] = _forgetful
     found["softmax made linear"] = partial(_replaced, replacements=LINEAR_SOFTMAX)
     for step in _least_steps(scene):
@@ -221,6 +234,47 @@ def _inner_half(value: torch.Tensor, *, axis: int) -> torch.Tensor:
         return value
     given = _moved(value, axis, source=0, to=size // 4, count=size // 4)
     return _moved(given, axis, source=size - size // 4, to=size // 2, count=size // 4)
+
+
+def _with_usual(scene: TwinScene, *, axis: int) -> Outputs | None:
+    """What several crowds make of an axis's second half, in the mean: where sums even out, all make the same.
+
+    Of a few samples follows what all others give, but for the numbers that stand out in each.
+    """
+    sums: Outputs = []
+    for turn in range(CROWDS):
+        given = _on_other_inputs(scene, how=partial(_with_a_crowd, axis=axis, turn=turn))
+        if given is None:
+            return None
+        sums = (
+            [one.float() for one in given] if not sums else [a + b for a, b in zip(sums, given, strict=True)]
+        )
+    return [one.div_(CROWDS).to(other.dtype) for one, other in zip(sums, scene.expected, strict=True)]
+
+
+def _with_a_crowd(value: torch.Tensor, *, axis: int, turn: int) -> torch.Tensor:
+    """All that does not stand out in an axis's second half comes from the first, from a place by the turn."""
+    half = _size(value, axis) // 2
+    if 2 * half < _LEAST:
+        return value
+    near, share = STANDS_OUT
+    sample = value.reshape(-1)[:: max(1, value.numel() >> 16)].float()
+    middle = sample.median()
+    far = near * (sample - middle).abs().quantile(share)
+    crowd = value.narrow(axis, 0, half).roll(turn * half // CROWDS, axis)
+    given = value.clone()
+    part = given.narrow(axis, value.shape[axis] - half, half)
+    is_usual = ((part - middle).abs_() <= far) & ((crowd - middle).abs_() <= far)
+    part.copy_(torch.where(is_usual, crowd, part))
+    return given
+
+
+def _work(scene: TwinScene) -> float:
+    """How many operations of matrix units a forward makes for each number that it reads."""
+    read = sum(value.numel() for value in scene.inputs if isinstance(value, torch.Tensor))
+    with FlopCounterMode(display=False) as counter:
+        scene.run(scene.model, scene.inputs)
+    return float(counter.get_total_flops()) / max(read, 1)
 
 
 def _size(value: torch.Tensor, axis: int) -> int:

@@ -5,7 +5,6 @@ Runs the reference alone; no candidate takes part.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Protocol
 
 import torch
@@ -22,6 +21,10 @@ SAMPLE = 1 << 22
 class Answering(Protocol):
     """A reference that can be run on inputs drawn anew, in other ways of rounding."""
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it can be run no more."""
+
     def answer(
         self, distribution: str, seed: int, *, strict: bool = False, exact: bool = False, nudge: bool = False
     ) -> list[torch.Tensor]:
@@ -31,11 +34,13 @@ class Answering(Protocol):
 class Rounding:
     """What rounding allows on a reference; `times_weighed` says how often it was tried.
 
-    `base` is the tolerance of the precision, relative to an output's size.
+    `base` is the tolerance of the precision, relative to an output's size. With `may_be_exact` float64 is
+    tried where it is asked for; `was_lost` says that it took the reference along, for want of memory.
     """
 
-    def __init__(self, reference: Answering, base: float) -> None:
-        self._reference, self._base = reference, base
+    def __init__(self, reference: Answering, base: float, *, may_be_exact: bool = True) -> None:
+        self._reference, self._base, self.may_be_exact = reference, base, may_be_exact
+        self.was_lost = False
         self._most: dict[str, list[Allowance]] = {}
         self.times_weighed = 0
 
@@ -68,9 +73,11 @@ class Rounding:
 
         expected = [tensor.clone() for tensor in run()]
         strict = moved_by(expected, run(strict=True), self._base)
-        widened = strict
-        if exact:
-            with suppress(ReferenceFailed):
-                widened = moved_by(expected, run(exact=True), self._base)
         nudged = moved_by(expected, run(nudge=True), self._base)
+        widened = strict
+        if exact and self.may_be_exact:
+            try:
+                widened = moved_by(expected, run(exact=True), self._base)
+            except ReferenceFailed:
+                self.was_lost = self._reference.is_gone
         return together(strict, nudged, widened)

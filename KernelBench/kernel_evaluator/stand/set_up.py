@@ -15,9 +15,16 @@ BRIEF_MS = 0.5
 """Calls that take less are timed once more as many in a row: a single one takes longer."""
 
 
-def set_up(problem: Problem, settings: Settings, reference: RunnerProcess, *, fallback: bool) -> Stand:
+def set_up(
+    problem: Problem,
+    settings: Settings,
+    reference: RunnerProcess,
+    *,
+    fallback: bool,
+    may_be_exact: bool = True,
+) -> Stand:
     """Make a stand whose reference's pace is known, and whose inputs fill a deal."""
-    stand = Stand(problem, settings, reference, fallback=fallback)
+    stand = Stand(problem, settings, reference, fallback=fallback, may_be_exact=may_be_exact)
     try:
         one = many = measure_alone(stand, 1, 2)
         stand.note_pace(min(one.call_ms))

@@ -59,13 +59,19 @@ class Stand:
     """A problem ready to be judged. Raises ReferenceFailed where its reference does not run."""
 
     def __init__(
-        self, problem: Problem, settings: Settings, reference: RunnerProcess, *, fallback: bool
+        self,
+        problem: Problem,
+        settings: Settings,
+        reference: RunnerProcess,
+        *,
+        fallback: bool,
+        may_be_exact: bool = True,
     ) -> None:
         self.problem, self.settings = problem, settings
         self.device = Device(settings.device)
         self.reference = Side(process=reference, buffers={}, trusted=True)
         self.core = LaunchCore(settings.device, self.reference)
-        self.rounding = Rounding(self, compare.TOLERANCES[settings.precision])
+        self.rounding = Rounding(self, compare.TOLERANCES[settings.precision], may_be_exact=may_be_exact)
         self.calls, self.alone_ms, self._needs_bytes = 1, 0.0, 0.0
         self.overheads_ms = 0.0, 0.0
         self._mute: set[str] = set()
@@ -203,6 +209,11 @@ class Stand:
         self.ask_reference(Op.INPUTS, sets=self.inputs.said())
         return True
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the reference's process has ended."""
+        return self.reference.process.is_ended
+
     def expect(self, at: int, seed: int, *, strict: bool = False, exact: bool = False) -> list[torch.Tensor]:
         """Run the reference on an input set; give views of its outputs, good until it runs again."""
         self.reference.buffers["inputs"].publish()
@@ -261,7 +272,8 @@ class Stand:
         self.device.give_back()
         self.source, self._mute = source, set()
         self.inputs = InputSets(source.leaves, self._buffers, self.device, swapped=swapped)
-        self.rounding = Rounding(self, compare.TOLERANCES[self.settings.precision])
+        base, may_be_exact = compare.TOLERANCES[self.settings.precision], self.rounding.may_be_exact
+        self.rounding = Rounding(self, base, may_be_exact=may_be_exact)
         self.ask_reference(Op.INPUTS, sets=self.inputs.said())
         self.inputs.put(0, lambda: source.draw(secret_draws.seed()))
         self.reference.buffers["inputs"].publish()

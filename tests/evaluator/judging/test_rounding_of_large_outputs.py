@@ -1,4 +1,4 @@
-"""Of a large output a sample says what rounding allows: no exact kernel is wrong for what the sample missed."""
+"""What rounding allows a kernel: of a large output by a sample, and where float64 cannot be had."""
 
 import torch
 from evaluating import jobs_of, judge
@@ -54,3 +54,42 @@ def test_an_exact_kernel_is_right_where_a_large_reference_rounds_at_few_elements
     )
     assert [rows[at].status for at in (0, 1)] == [Status.CORRECT, Status.MISMATCH]
     assert rows[1].evidence["counter_example"]["index"] == high
+
+
+ENDS_IN_FLOAT64 = """
+import os
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        if x.dtype == torch.float64:
+            os.kill(os.getpid(), 9)
+        return x + 1
+
+
+def get_inputs():
+    return [torch.rand(64)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+SHIFTED = """
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x + {added}
+"""
+
+
+def test_a_reference_that_dies_in_float64_costs_no_kernel_its_verdict():
+    """As where the memory of a machine does not go as far."""
+    problem = Problem(level=1, problem_id=1, name="1_Ends", source=ENDS_IN_FLOAT64)
+    kernels = [SHIFTED.format(added=added) for added in (1.1, 1, 1.1, 1)]
+    rows = judge(jobs_of(*kernels, problem=problem), trials=2)
+    assert [rows[at].status for at in range(4)] == [Status.MISMATCH, Status.CORRECT] * 2

@@ -358,3 +358,41 @@ def test_a_twin_that_saves_next_to_nothing_may_pass_where_no_inputs_tell_all():
         "needles",
     }
     assert deal(signed=seen_on("one in 8 read"), needles=seen_on("zeros")).undecided
+
+
+EVENED_OUT = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(4, 16, 3)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x)).mean((1, 2, 3))
+
+def get_inputs():
+    return [torch.rand(16, 4, 96, 96)]
+
+def get_init_inputs():
+    return []
+"""
+STANDS_OUT = "half of axis 0 but for what stands out"
+
+
+def test_a_few_samples_say_what_all_others_give_where_sums_even_out_but_for_what_stands_out():
+    for distribution in ("signed", "needles"):
+        assert seen(made(EVENED_OUT), distribution, "bf16").errors[STANDS_OUT] < 1, distribution
+        assert seen(made(EVENED_OUT), distribution).errors[STANDS_OUT] > 10, distribution
+    assert seen(made(EVENED_OUT), "needles", "bf16").errors["half of axis 0"] > 5
+
+
+def test_to_look_for_what_stands_out_is_no_shortcut_where_little_else_is_done():
+    assert STANDS_OUT not in seen(made(SUM), "needles").errors
+    assert STANDS_OUT not in seen(real(1, 94), "needles").errors
+
+
+def test_a_twin_is_tried_on_every_draw_of_what_is_another_kind_each_time():
+    drawn = seen(made(PRODUCT), "mixed").drawn["zeros"]
+    assert len(drawn) == len(sharpness.SEEDS) and drawn[0] > sharpness.CLEAR
+    assert len(seen(made(PRODUCT), "signed").drawn["zeros"]) == 1
