@@ -68,9 +68,9 @@ class Mistake:
 class Report:
     """What `validate` says of one file: its mistakes by position (none: it is fine), how many more there are.
 
-    `unreadable` says that the machine, not the author, stood in the way. `unscored` are problems such as 1/19
-    that have samples but no sample 0, which alone is scored: no mistake, but rarely meant. Nor are
-    `warnings`, of which there are `more_warnings` beyond those listed.
+    `unreadable` says that there was nothing to read, which is no mistake in a submission. `unscored` are
+    problems such as 1/19 that have samples but no sample 0, which alone is scored: no mistake, but rarely
+    meant. Nor are `warnings`, of which there are `more_warnings` beyond those listed.
     """
 
     path: Path
@@ -100,6 +100,12 @@ def validate_file(path: Path, most: int = MAX_SHOWN) -> Report:
         found = f"cannot be read: {error.strerror}"
         return _single(path, "readable", found, "check the path", unreadable=True)
     return check_bytes(raw, path, most=most)
+
+
+def report_nothing_in(folder: Path) -> Report:
+    """Say that a folder holds no submission: nobody asks on purpose for a check of nothing."""
+    found = "there is no submission in this folder"
+    return _single(folder, "folder", found, "name a submission, or the folder of them", unreadable=True)
 
 
 def check_bytes(raw: bytes, path: Path, checks: Sequence[Check] = CHECKS, *, most: int = MAX_SHOWN) -> Report:

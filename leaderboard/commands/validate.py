@@ -41,7 +41,7 @@ def validate_command(
 ) -> None:
     """Check submissions without running them; list mistakes with their places and their mends.
 
-    Exit status: 0 all fine, 1 a submission has mistakes, 2 a file cannot be read.
+    Exit status: 0 all fine, 1 a submission has mistakes, 2 a file cannot be read, or a folder holds none.
     """
     from leaderboard.checks.report import MAX_SHOWN
     from leaderboard.stages.validate import validate
@@ -56,7 +56,7 @@ def validate_command(
 
 
 def exit_code(reports: Sequence[Report]) -> int:
-    """Give 0 where all is fine, 2 where a file cannot be read, and 1 for mistakes alone."""
+    """Give 0 where all is fine, 2 where there was nothing to read, and 1 for mistakes alone."""
     if any(report.unreadable for report in reports):
         return 2
     return 0 if all(report.is_fine for report in reports) else 1

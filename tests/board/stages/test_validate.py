@@ -90,6 +90,15 @@ def test_a_folder_is_checked_to_the_end_whatever_its_first_file_is(tmp_path: Pat
     assert "1 of 5 submissions fine; 4 mistakes to mend" == done.stdout.splitlines()[-1]
 
 
+def test_a_folder_without_a_submission_is_no_success_unless_it_is_kept_for_them(tmp_path: Path) -> None:
+    done = kbl("validate", tmp_path)
+    (tmp_path / "README.md").touch()  # as in a board's own folder before its first entry
+    kept = kbl("validate", tmp_path)
+
+    assert (2, True) == (done.returncode, "there is no submission in this folder" in done.stdout), done.stdout
+    assert (0, "0 of 0 submissions fine\n") == (kept.returncode, kept.stdout)
+
+
 def test_twenty_mistakes_of_a_file_are_listed_or_all(tmp_path: Path) -> None:
     path = write(
         tmp_path / "e.json", FINE | {"kernels": dict.fromkeys(map(str, range(30)), "class ModelNew: ...")}
