@@ -279,7 +279,7 @@ VERBS = [
     ("build", (f"{ROOT}/submissions/cpu-demo.json",), 2, f"kbl build {EVALUATE}"),
     ("evaluate", (f"{ROOT}/submissions/cpu-demo.json",), 2, f"the engine local {EVALUATE}"),
     ("evaluate", ("x.json", "--engine", "modal"), 2, "needs modal; run: pip install"),
-    ("record", ("none.json",), 1, "none.json"),
+    ("record", ("none.json",), 2, "none.json"),
     ("audit", (FIRST_LIGHT,), 2, f"kbl audit {EVALUATE}"),
     ("replay", (FIRST_LIGHT, KEY), 2, f"kbl replay {EVALUATE}"),
     ("certify", (), 2, f"kbl certify {EVALUATE}"),
@@ -298,7 +298,7 @@ VERBS = [
     ("problems", ("check",), 2, f"kbl problems check {EVALUATE}"),
     ("baseline", ("show", f"{ROOT}/baselines/H200.json"), 0, "compiled ms"),
     ("baseline", ("measure", "--device", "cpu"), 2, f"the engine local {EVALUATE}"),
-    ("board", ("due",), 1, ".github/evaluation.toml"),
+    ("board", ("due",), 2, ".github/evaluation.toml"),
     ("ci", ("check",), 2, "kbl ci needs github; run: pip install"),
 ]
 

@@ -55,8 +55,7 @@ def analyze_command(
     """Break a run's scores down by level and category: fast_p, geomean, pass@k, percentiles of speedup.
 
     As in KernelBench, rates are over all problems of the run's levels, and fast_p is strict (speedup > p).
-    Exit status: 0 shown, 1 a file cannot be read, --against or --k does not fit it, or the plot cannot be
-    drawn, 2 another option is wrong.
+    Exit status: 0 shown, 2 a file cannot be read, an option does not fit it, or the plot cannot be drawn.
     """
     from leaderboard.checks.report import unscored
     from leaderboard.commands.validate import unscored_words
@@ -109,7 +108,7 @@ def compare_command(
 
     All kernels count, of problems that do not rank too. A table has speedups, or the status of what is not
     correct; the largest changes come first. A `*` marks kernels whose intervals lie apart. Exit status: 0
-    shown, 1 a file cannot be read.
+    shown, 2 a file cannot be read.
     """
     from leaderboard.files.store import StoreError
     from leaderboard.runs.compare import compare

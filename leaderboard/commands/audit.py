@@ -71,14 +71,14 @@ def audit_command(
         findings: list[JudgedAgain] = []
         _write(out, findings)  # what cannot be written is better known before than after
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     try:
         for finding in audit(recorded, jobs, place.engine, settings):
             findings.append(finding)
             say(f"{finding.before.key}: {finding.differs or 'holds'}")
             _write(out, findings)
     except EvaluationError as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     held = len(findings) == len(jobs) and not any(each.differs for each in findings)
     say(f"{sum(not each.differs for each in findings)} of {len(jobs)} rows hold")
     raise typer.Exit(0 if held else 1)
@@ -118,7 +118,7 @@ def replay_command(
         recorded, wanted = read_result(result), KernelKey.parse(key)
         _require_rows(recorded, [wanted])
     except (StoreError, ValueError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     row = next(row for row in recorded.rows if row.key == wanted)
     say(f"{key} is {row.status}: {row.failure.message if row.failure else 'nothing is held against it'}")
     if row.failure and row.failure.log:
@@ -136,7 +136,7 @@ def replay_command(
         if other := other_work(row, job.kernel_sha256, job.problem.sha256):
             raise ValueError(f"{other}; name what was with --submission and --problems")
     except (StoreError, InvalidSubmissionError, EvaluationError, ValueError, KeyError, OSError) as error:
-        raise failed(f"the counter-example was not run: {words_for(error)}", 2) from error
+        raise failed(f"the counter-example was not run: {words_for(error)}") from error
     try:
         again = replay(job, settings, example)
     except RunFailed as error:
@@ -165,11 +165,11 @@ def copies_command(
     from leaderboard.runs.copies import copies
 
     if not submissions.is_dir():
-        raise failed(f"--submissions must be a folder, got {submissions}", 2)
+        raise failed(f"--submissions must be a folder, got {submissions}")
     try:
         entries = [load(path) for path in sorted(submissions.glob("*.json"))]
     except (InvalidSubmissionError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     found = copies((entry.entry, key, text) for entry in entries for key, text in entry.kernels.items())
     for group in found:
         say(", ".join(f"{entry} {key}" for entry, key in group))

@@ -43,7 +43,7 @@ def import_command(
 
     The files may be published ones, or those that scripts/generate_baseline_time.py has written.
 
-    Exit status: 0 written, 1 a file is broken or names a problem that the set lacks.
+    Exit status: 0 written, 2 a file is broken or names a problem that the set lacks.
     """
     from kernel_evaluator.baselines import BaselineFile, device_of, import_timings
     from kernel_evaluator.machine.figures import gpu_model
@@ -98,7 +98,7 @@ def from_result_command(
 ) -> None:
     """Derive `baselines/<board>.json` from results of the baseline entries, measuring nothing again.
 
-    Exit status: 0 written, 1 a file is broken or the two do not belong together.
+    Exit status: 0 written, 2 a file is broken or the two do not belong together.
     """
     from leaderboard.files.store import StoreError, read_result
     from leaderboard.runs.baseline_runs import baseline_of
@@ -129,8 +129,8 @@ def measure_command(
 
     Level 4, which does not rank, is left out unless --level names it.
 
-    Exit status: 0 written, 1 nothing could be measured, or the file that is there has times that these lack,
-    2 the command cannot start.
+    Exit status: 0 written, 1 nothing could be measured, 2 the command cannot start, or the file that is there
+    has times that these lack.
     """
     from kernel_evaluator.problems.jobs import Settings
     from kernel_evaluator.problems.problem_set import ProblemSet
@@ -158,11 +158,11 @@ def measure_command(
             work_root=work,
         )
     except (EvaluationError, ValueError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     try:
         baseline = run.measure(lambda row: say(f"{row.key} {row.status}"))
     except (EvaluationError, StoreError, ValueError) as error:
-        raise failed(error) from error
+        raise failed(error, 1) from error
     _write(baseline, out)
 
 

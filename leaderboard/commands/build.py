@@ -72,7 +72,7 @@ def build_command(  # noqa: PLR0913  # one option a choice
             wanted = [each for path in paths for each in _jobs(path, problem_set, selection, sizes)]
             builds = build_all(builder, wanted, _Lines(len(wanted)).show)
     except (ValueError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     broken = [build for build in builds if build.is_failed]
     for build in broken if logs else []:
         say(f"\n{build.entry} {build.key}: {build.message}\n{build.log[-_SHOWN_LOG_CHARACTERS:]}")

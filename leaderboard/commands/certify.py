@@ -56,12 +56,12 @@ def certify_command(
     require("evaluate", "kbl certify")
     where = chosen_device(device.value)
     if precision not in BOARD_PRECISIONS:
-        raise failed(f"--precision must be {' or '.join(BOARD_PRECISIONS)}, got {precision!r}", 2)
+        raise failed(f"--precision must be {' or '.join(BOARD_PRECISIONS)}, got {precision!r}")
     try:
         open_place("local", where, gpus=None)
         problems = _problems_for(where, level, only)
     except (EvaluationError, ValueError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     deadline = time.monotonic() + limit_s
     answers, seen = out or path_for(precision), twins or sharpness_of(precision)
     _require_ours(answers, lambda: {**certificates.read(answers)})
@@ -121,7 +121,7 @@ def _require_ours(path: Path, read: Callable[[], object]) -> None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         told = f"{path}: no file that kbl certify wrote: {why}; mend it, or name another"
-        raise failed(told, 2) from error
+        raise failed(told) from error
 
 
 def _told(entry: dict[str, Any]) -> str:

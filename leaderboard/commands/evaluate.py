@@ -97,7 +97,8 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
 ) -> None:
     """Judge submissions and write work files that `kbl record` takes; repeat the command to continue.
 
-    Exit status: 0 every kernel has a verdict, 1 a file or a kernel has none, 2 the command cannot start.
+    Exit status: 0 every kernel has a verdict, 1 one has none, 2 the command cannot start, or a file cannot be
+    read; the others are judged.
     """
     from kernel_evaluator.problems.jobs import Settings
 
@@ -132,9 +133,8 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
             work_root=work,
         )
     except (EvaluationError, ValueError, OSError) as error:
-        raise failed(error, 2) from error
-    fine = [_evaluate_one(path, request) for path in paths]
-    raise typer.Exit(0 if all(fine) else 1)
+        raise failed(error) from error
+    raise typer.Exit(max(_evaluate_one(path, request) for path in paths))
 
 
 def _require_an_entry_a_file(paths: Sequence[Path]) -> None:
@@ -149,7 +149,8 @@ def _require_an_entry_a_file(paths: Sequence[Path]) -> None:
             )
 
 
-def _evaluate_one(path: Path, request: EvaluationRequest) -> bool:
+def _evaluate_one(path: Path, request: EvaluationRequest) -> int:
+    """Judge one file; give the exit status."""
     from leaderboard.files import submission
     from leaderboard.files.store import StoreError
     from leaderboard.stages.engines import EvaluationError, made_for_gpus
@@ -176,10 +177,13 @@ def _evaluate_one(path: Path, request: EvaluationRequest) -> bool:
     except KeyboardInterrupt:
         say("interrupted; what is finished is kept, and the same command continues", err=True)
         raise typer.Exit(130) from None
-    except (ValueError, EvaluationError, StoreError, OSError) as error:
+    except EvaluationError as error:
         say(f"error: {words_for(error, path)}", err=True)
-        return False
-    return _report(outcome, path, request)
+        return 1
+    except (ValueError, StoreError, OSError) as error:
+        say(f"error: {words_for(error, path)}", err=True)
+        return 2
+    return 0 if _report(outcome, path, request) else 1
 
 
 def _run(evaluation: Evaluation, request: EvaluationRequest) -> EvaluationOutcome:

@@ -163,7 +163,7 @@ def board_command(
     try:
         kernels, entries = read_release(data, submissions)
     except (StoreError, InvalidSubmissionError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     card = Card(
         title="KernelBench Leaderboard: kernels, verdicts and times",
         text="Every published verdict of the board, with its interval, its evidence and the kernel's code. "
@@ -198,7 +198,7 @@ def _export(
     try:
         data = make(read_samples(runs, results))
     except (StoreError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     table = Table(name=name, columns=columns, lines=data.lines, left_out=data.left_out)
     for reason, count in sorted(data.left_out.items()):
         say(f"left out: {count} {reason}")
@@ -211,7 +211,7 @@ def _write(out: Path, tables: list[Table], card: Card) -> None:
     try:
         write(out, tables, card)
     except (ValueError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     said = ", ".join(f"{len(table.lines)} {table.name}" for table in tables)
     say(f"{said} in {out}")
     raise typer.Exit(0 if any(table.lines for table in tables) else 1)

@@ -55,7 +55,7 @@ def pack_command(  # noqa: PLR0913  # one option a field of the metadata
         recorded = generation_metadata(folders)
         unsure = unlike(folders, [name for name, value in named.items() if value])
     except (PackError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     for path in left_out:
         say(f"warning: {path} is left out: its name is no kernel's", err=True)
     for what in unsure:
@@ -127,12 +127,12 @@ def unpack_command(
         loaded = load(submission)
         written = unpack(loaded, runs, run_name or loaded.entry)
     except (InvalidSubmissionError, PackError, ValueError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     for folder in written:
         say(str(folder))
 
 
 def _ask_display_name() -> str:
     if not sys.stdin.isatty():
-        raise failed("--display-name is required where nobody can be asked", 2)
+        raise failed("--display-name is required where nobody can be asked")
     return str(typer.prompt("Name on the board"))

@@ -39,7 +39,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
 ) -> None:
     """List the kernels that `kbl evaluate` would judge: those without a row that is still good.
 
-    Exit status: 0 listed, 1 a file cannot be read, names an unknown problem, or has no kernel picked.
+    Exit status: 0 listed, 1 a file names an unknown problem, 2 one cannot be read, or has no kernel picked.
     """
     from kernel_evaluator.machine.figures import gpus
     from kernel_evaluator.problems.jobs import Settings
@@ -48,7 +48,7 @@ def plan_command(  # noqa: PLR0913  # one option a choice
     from leaderboard.files.store import StoreError
     from leaderboard.stages.evaluate import Evaluation, load_problems
 
-    fine = True
+    status = 0
     model = gpu.removesuffix("-reduced")
     sizes: Literal["full", "reduced"] = "reduced" if reduced or model == "CPU" or model != gpu else "full"
     for path in paths:
@@ -67,19 +67,19 @@ def plan_command(  # noqa: PLR0913  # one option a choice
             plan = evaluation.plan(evaluation.previous())
         except (submission.InvalidSubmissionError, StoreError, ValueError, OSError) as error:
             say(f"error: {words_for(error, path)}", err=True)
-            fine = False
+            status = 2
             continue
         for job in plan.jobs:
             say(f"{job.key} {job.problem.name}")
         for message in plan.missing_problems:
             say(f"warning: {message}", err=True)
-        fine = fine and not plan.missing_problems
+        status = max(status, 1 if plan.missing_problems else 0)
         again = f", {len(plan.unconfirmed)} of them to judge a second time" if plan.unconfirmed else ""
         if evaluation.gpu not in ("CPU", *gpus()) and not plan.good:
             known = ", ".join(("CPU", *gpus()))
             say(f"warning: no GPU {evaluation.gpu} is known here, nor rows of it; known: {known}", err=True)
         say(f"{path}: {len(plan.jobs)} to judge on {evaluation.blank.board}, {plan.good} still good{again}")
-    raise typer.Exit(0 if fine else 1)
+    raise typer.Exit(status)
 
 
 def _model(board: str, precision: str) -> str:

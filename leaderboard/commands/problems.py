@@ -42,7 +42,7 @@ def list_command(*, root: Root = None, level: Levels = None, only: Only = "") ->
         whole = problem_set_in(root)
         chosen = picked_problems(root, level, only)
     except (OSError, ValueError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     version = f"KernelBench {SET_VERSION}" if root is None else str(root)
     say(f"{version}: {len(list(whole))} problems, digest {whole.sha256()[:12]}", err=True)
     for problem in chosen:
@@ -103,14 +103,14 @@ def check_command(  # noqa: PLR0913  # one option a choice
     from leaderboard.stages.engines import visible_gpus
 
     if device not in ("cpu", "cuda") or sizes not in ("auto", "full", "reduced"):
-        raise failed("--device must be cpu or cuda, --sizes auto, full or reduced", 2)
+        raise failed("--device must be cpu or cuda, --sizes auto, full or reduced")
     if prove and (root or against or device == "cuda" or sizes == "full"):
         words = "--prove keeps what KernelBench's own problems give at reduced sizes on the CPU: "
-        raise failed(f"{words}leave --root, --against, --device and --sizes out", 2)
+        raise failed(f"{words}leave --root, --against, --device and --sizes out")
     if against is not None and (device == "cuda" or sizes == "full"):
-        raise failed("--against compares at reduced sizes on the CPU: leave --device and --sizes out", 2)
+        raise failed("--against compares at reduced sizes on the CPU: leave --device and --sizes out")
     if device == "cuda" and not visible_gpus():
-        raise failed("no GPU found; choose --device cpu", 2)
+        raise failed("no GPU found; choose --device cpu")
     require("evaluate", "kbl problems check")
     try:
         problems = picked_problems(root, level, only)
@@ -122,7 +122,7 @@ def check_command(  # noqa: PLR0913  # one option a choice
             if prove:
                 _keep_proven(problems, findings)
     except (OSError, ValueError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     raise typer.Exit(0 if fine else 1)
 
 
@@ -155,7 +155,7 @@ def roofline_command(
             raise ValueError(f"--gpu must be one of {', '.join(gpus())}; got {gpu!r}")
         problems = [problem for problem in picked_problems(None, level, only) if problem.level < 4]
     except (OSError, ValueError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     counted = {}
     for problem in problems:
         item = counted[f"{problem.level}_{problem.problem_id}"] = count(problem)

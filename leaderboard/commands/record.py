@@ -46,21 +46,20 @@ def record_command(
 
     Several files of one entry and board are the parts of one evaluation, and make one revision.
 
-    Exit status: 0 all are recorded or were already, 1 one was refused.
+    Exit status: 0 all are recorded or were already, 1 one was refused, 2 one cannot be read.
     """
     from leaderboard.files.store import StoreError
     from leaderboard.files.submission import load
     from leaderboard.stages.parts import joined
     from leaderboard.stages.record import RefusedError, case_of, read_work_file, record
 
-    refused = False
+    status = 0
     parts: dict[Path, ResultFile] = {}
     for path in work_files:
         try:
             parts[path] = read_work_file(path)
         except (RefusedError, StoreError, OSError) as error:
-            say(f"error: {words_for(error)}", err=True)
-            refused = True
+            status = max(status, _refused(error))
     for result, files in joined(parts, data):
         try:
             loaded = load(submission_of(result, submission, submissions))
@@ -68,11 +67,16 @@ def record_command(
             case = replace(case, evaluators=(*case.evaluators, *(evaluator or ())))
             recorded = record(case, *files, data=data, reason=reason)
         except (RefusedError, StoreError, ValueError, OSError) as error:
-            say(f"error: {words_for(error)}", err=True)
-            refused = True
+            status = max(status, _refused(error))
         else:
             say(_describe(recorded))
-    raise typer.Exit(1 if refused else 0)
+    raise typer.Exit(status)
+
+
+def _refused(error: Exception) -> int:
+    """Say why a file is not recorded; give the exit status."""
+    say(f"error: {words_for(error)}", err=True)
+    return 2 if isinstance(error, OSError) else 1
 
 
 def _describe(recorded: Recorded) -> str:

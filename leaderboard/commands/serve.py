@@ -69,18 +69,16 @@ def serve_command(  # noqa: PLR0913  # one option a choice
 
     api_key = os.environ.get(KEY_VARIABLE, "")
     if not (api_key or keys) and host not in ("127.0.0.1", "localhost", "::1"):
-        raise failed(f"{KEY_VARIABLE} must be set to listen on {host}: whoever reaches it may run code", 2)
+        raise failed(f"{KEY_VARIABLE} must be set to listen on {host}: whoever reaches it may run code")
     if own_problems and keys and not api_key:
         raise failed(
             f"--own-problems is for the key of {KEY_VARIABLE}, which is not set; write own_problems = true "
-            f"in {keys} for each key that may send problems",
-            2,
+            f"in {keys} for each key that may send problems"
         )
     if not re.fullmatch(KEY, api_key):
         raise failed(
             f"{KEY_VARIABLE} must be of visible ASCII characters without spaces, or no client can send it; "
-            "choose another key",
-            2,
+            "choose another key"
         )
     require("serve", "kbl serve")
     require("evaluate", "kbl serve")
@@ -107,6 +105,6 @@ def serve_command(  # noqa: PLR0913  # one option a choice
         listeners = listen(host, port)
         app = make_app(settings)
     except (EvaluationError, MemoryFileError, AddressError, ValueError, OSError) as error:
-        raise failed(error, 2) from error
+        raise failed(error) from error
     say(f"listening on {', '.join(addresses(listeners))} (Ctrl-C ends it)", err=True)
     serve_until_stopped(app, listeners)

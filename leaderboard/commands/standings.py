@@ -26,7 +26,7 @@ def standings_command(
 ) -> None:
     """Show who stands where. A `~` marks a share that a measurement's uncertainty could change.
 
-    Exit status: 0 shown, 1 a file is broken or there is no such board.
+    Exit status: 0 shown, 2 a file is broken or there is no such board.
     """
     from leaderboard.files.store import StoreError
     from leaderboard.files.submission import InvalidSubmissionError

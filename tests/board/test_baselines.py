@@ -81,7 +81,7 @@ def test_a_file_read_and_written_again_is_the_same(tmp_path):
 )
 def test_a_broken_timing_file_is_refused_with_its_reason(tmp_path, eager, message):
     ended = import_files(tmp_path, eager)
-    assert ended.exit_code == 1
+    assert ended.exit_code == 2
     assert message in ended.stderr
     assert not (tmp_path / "baselines").exists()
 
@@ -100,7 +100,7 @@ def test_times_keep_the_precision_and_the_sizes_at_which_they_were_taken(tmp_pat
     assert 0 == import_files(tmp_path, half).exit_code
     assert "bf16" == read_baseline(tmp_path / "baselines" / "H200-bf16.json").precision
     ended = import_files(tmp_path, half, {"level1": {"19_ReLU": stats(1.0)}})
-    assert (1, True) == (ended.exit_code, "their times are in bf16 and fp32" in ended.stderr), ended.stderr
+    assert (2, True) == (ended.exit_code, "their times are in bf16 and fp32" in ended.stderr), ended.stderr
     import_files(tmp_path, {"level1": {"19_ReLU": stats(1.0, hardware="AMD EPYC", device="cpu")}})
     assert "reduced" == read_baseline(tmp_path / "baselines" / "CPU.json").sizes
 
@@ -128,13 +128,13 @@ def test_a_part_does_not_take_the_place_of_the_whole(tmp_path):
     whole.write_bytes((SHIPPED / "H200.json").read_bytes())
     part = str(SHIPPED.parent / "data/results/H200/first-light.json")
     done = CliRunner().invoke(app, ["baseline", "from-result", part, "--out", str(tmp_path)])
-    assert 1 == done.exit_code
+    assert 2 == done.exit_code
     assert "times that these lack, compiled 1_1 first; give all at once, or another --out" in done.output
     assert whole.read_bytes() == (SHIPPED / "H200.json").read_bytes()
     level = {"level1": {"19_ReLU.py": stats(3.0)}}
     assert 0 == import_files(tmp_path, level, level).exit_code
     again = import_files(tmp_path, level)
-    assert (1, True) == (again.exit_code, "1 times that these lack, compiled 1_19 first" in again.output)
+    assert (2, True) == (again.exit_code, "1 times that these lack, compiled 1_19 first" in again.output)
     assert read_baseline(tmp_path / "baselines" / "H200.json").problems["1_19"].compiled
 
 

@@ -58,29 +58,29 @@ def test_what_is_due_keeps_within_the_dollars(checkout: Path) -> None:
 
 
 def test_an_unknown_entry_or_board_is_named(checkout: Path) -> None:
-    assert "no merged entry nobody" in told("again", "nobody", code=1)
-    assert "no board has the name 'B200'" in told("due", "--board", "B200", code=1)
+    assert "no merged entry nobody" in told("again", "nobody", code=2)
+    assert "no board has the name 'B200'" in told("due", "--board", "B200", code=2)
 
 
 def test_a_board_for_another_precision_is_refused_with_the_one_that_fits(checkout: Path) -> None:
-    said = told("again", "founders-cuda", "--board", "H100-bf16", code=1)
+    said = told("again", "founders-cuda", "--board", "H100-bf16", code=2)
 
     assert "founders-cuda is for boards of fp32 (metadata.precision), and H100-bf16 is one of bf16" in said
 
 
 def test_a_second_look_at_an_unknown_board_names_the_boards(checkout: Path) -> None:
-    assert "there are 'H100', 'H100-bf16'" in told("second-look", "--board", "FOO", code=1)
+    assert "there are 'H100', 'H100-bf16'" in told("second-look", "--board", "FOO", code=2)
 
 
 @pytest.mark.parametrize("verb", [["due"], ["again", "founders-cuda"], ["second-look"]])
 def test_a_folder_in_place_of_a_result_is_named(checkout: Path, verb: list[str]) -> None:
     (checkout / "data/results/H100/dir.json").mkdir()
 
-    assert "dir.json: it is a folder, where a file is asked for" in told(*verb, code=1)
+    assert "dir.json: it is a folder, where a file is asked for" in told(*verb, code=2)
 
 
 def test_a_ban_of_nobody_is_refused(checkout: Path) -> None:
-    assert "got -4" in told("ban", "bob", "--id", "-4", "--reason", "x", code=1)
+    assert "got -4" in told("ban", "bob", "--id", "-4", "--reason", "x", code=2)
     assert not (checkout / ".github/banned.toml").exists()
 
 
@@ -88,6 +88,6 @@ def test_a_ban_is_written_where_the_gate_reads_it(checkout: Path) -> None:
     told("ban", "alice", "--id", "7", "--reason", "copied kernels")
     assert [7] == [ban.id for ban in read_bans(checkout / ".github/banned.toml")]
 
-    assert "banned already" in told("ban", "alice", "--id", "7", "--reason", "again", code=1)
+    assert "banned already" in told("ban", "alice", "--id", "7", "--reason", "again", code=2)
     told("unban", "--id", "7")
     assert () == read_bans(checkout / ".github/banned.toml")

@@ -84,7 +84,7 @@ def test_a_baseline_stays_in_its_folder(tmp_path: Path) -> None:
     done = CliRunner().invoke(
         app, ["baseline", "import", "--source", "x", "--gpu", "../out", "--eager", "x.json"]
     )
-    assert (1, True) == (done.exit_code, "--gpu must be a name such as H100" in done.output)
+    assert (2, True) == (done.exit_code, "--gpu must be a name such as H100" in done.output)
 
 
 def test_two_builds_of_one_site_do_not_write_at_once(tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ def test_two_builds_of_one_site_do_not_write_at_once(tmp_path: Path) -> None:
     options = ["--data", str(tmp_path), "--submissions", str(tmp_path), "--out", str(tmp_path / "site")]
     with locked_folder(memory):
         done = CliRunner().invoke(app, ["site", "build", *options])
-    assert (1, True) == (done.exit_code, "another process is writing it; wait for it" in done.output)
+    assert (2, True) == (done.exit_code, "another process is writing it; wait for it" in done.output)
 
 
 def test_a_folder_among_the_results_is_named(tmp_path: Path) -> None:
     (tmp_path / "results/H100/dir.json").mkdir(parents=True)
     done = CliRunner().invoke(app, ["standings", "--data", str(tmp_path)])
-    assert (1, True) == (done.exit_code, "dir.json: it is a folder" in done.output), done.output
+    assert (2, True) == (done.exit_code, "dir.json: it is a folder" in done.output), done.output
 
 
 @pytest.mark.parametrize(

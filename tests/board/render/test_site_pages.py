@@ -700,7 +700,7 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path, kept: s
     precious.write_text("mine")
     command = ["site", "build", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "work")]
     result = CliRunner().invoke(app, command)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "--out must be an empty folder" in result.output
     assert [precious] == [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -800,7 +800,7 @@ def test_broken_notices_are_named(tmp_path: Path, notices: str, message: str) ->
         ["site", "build", "--data", str(tmp_path), "--out", str(tmp_path / "out"), *few_problems()],
         env={"COLUMNS": "200"},
     )
-    assert (bool(message), message in result.output) == (result.exit_code == 1, True)
+    assert (bool(message), message in result.output) == (result.exit_code == 2, True)
 
 
 def test_links_into_the_repository_follow_its_default_branch() -> None:
@@ -835,7 +835,7 @@ def test_problems_that_are_not_there_are_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, command)
-    assert (1, True) == (result.exit_code, message in result.output)
+    assert (2, True) == (result.exit_code, message in result.output)
     assert result.output.startswith("error: ")
 
 
@@ -883,7 +883,7 @@ def test_a_broken_file_is_named_and_nothing_is_built(copy: Path, path: str, cont
             str(copy / "out"),
         ],
     )
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert said in result.output
     assert not (copy / "out").exists()
 

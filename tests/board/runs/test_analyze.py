@@ -197,7 +197,7 @@ def test_a_column_that_could_say_nothing_is_refused(tmp_path, level, options, sa
     timings = tmp_path / "baseline_time_torch_compile.json"
     timings.write_text(json.dumps({level: {"1_Square_matrix_multiplication_.py": {"mean": 6.0}}}))
     done = kbl("analyze", result_file(tmp_path / "mine.json"), "--against", f"compile={timings}", *options)
-    assert 1 == done.returncode
+    assert 2 == done.returncode
     assert says in done.stderr
 
 
@@ -239,7 +239,7 @@ def test_times_of_another_gpu_at_other_sizes_or_in_another_precision_are_refused
     done = kbl(
         "analyze", result_file(tmp_path / "mine.json"), "--against", f"eager={tmp_path / 'times.json'}"
     )
-    assert 1 == done.returncode
+    assert 2 == done.returncode
     assert says in done.stderr
 
 
@@ -266,7 +266,7 @@ def test_a_timing_file_is_of_the_device_that_it_names(tmp_path, stats, says):
     done = kbl(
         "analyze", result_file(tmp_path / "mine.json"), "--against", f"eager={tmp_path / 'times.json'}"
     )
-    assert (1, True) == (done.returncode, says in done.stderr), done.stderr
+    assert (2, True) == (done.returncode, says in done.stderr), done.stderr
 
 
 def test_thresholds_that_are_close_have_a_column_each(tmp_path):
@@ -289,7 +289,7 @@ def test_two_files_of_one_name_are_not_mixed_up(tmp_path):
     named = [word for name in "ab" for word in ("--against", f"compile={tmp_path / name}")]
     done = kbl("analyze", result_file(tmp_path / "mine.json"), *named)
     said = "error: --against names 'compile' 2 times; give each file a name of its own\n"
-    assert (1, said) == (done.returncode, done.stderr)
+    assert (2, said) == (done.returncode, done.stderr)
 
 
 def test_a_timing_file_of_no_device_is_of_no_sizes(tmp_path, problem_set):
@@ -339,7 +339,7 @@ def test_a_file_that_holds_no_results_is_said_to(tmp_path):
     with pytest.raises(StoreError, match="evaluate the run first"):
         read_measured(tmp_path / "empty")
     done = kbl("analyze", tmp_path / "none.json")
-    assert (1, True) == (done.returncode, done.stderr.startswith("error: "))
+    assert (2, True) == (done.returncode, done.stderr.startswith("error: "))
     assert "Traceback" not in done.stderr
 
 
@@ -347,7 +347,7 @@ def test_a_run_of_which_no_kernel_was_judged_is_said_to_be_one(tmp_path):
     run = run_folder(tmp_path / "run")
     (run / "eval_results.json").write_text("{}")
     done = kbl("analyze", run)
-    assert (1, "error: run: no kernel of it was judged; evaluate it first\n") == (
+    assert (2, "error: run: no kernel of it was judged; evaluate it first\n") == (
         done.returncode,
         done.stderr,
     )
@@ -358,7 +358,7 @@ def test_results_of_a_run_that_are_no_json_are_an_error_in_one_line(tmp_path):
     for content in (b"[" * 200_000, b"{" + b" " * 200_000 + b"\xe9"):
         results.write_bytes(content)
         done = kbl("analyze", results.parent)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert done.stderr.startswith(f"error: {results}: not a results file"), done.stderr[-300:]
         assert len(done.stderr) < 1000, "the file itself is not said"
 
@@ -379,7 +379,7 @@ def test_a_broken_figure_of_a_run_is_named_with_its_file(tmp_path, field):
     results.write_text(json.dumps(items))
     for arguments in (("analyze", results.parent), ("compare", results.parent, results.parent)):
         done = kbl(*arguments)
-        assert (1, True) == (done.returncode, done.stderr.startswith(f"error: {results}: not a results file"))
+        assert (2, True) == (done.returncode, done.stderr.startswith(f"error: {results}: not a results file"))
 
 
 def test_a_null_says_as_little_as_what_is_left_out(tmp_path):

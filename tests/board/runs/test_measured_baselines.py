@@ -68,7 +68,7 @@ def test_times_of_other_kernels_do_not_stand_as_those_of_torch_compile(tmp_path,
     other.write_text(json.dumps({**json.loads(compiled.read_text()), "entry": name}))
     results = [str(compiled), str(other)]
     ended = CliRunner().invoke(app, ["baseline", "from-result", *results, "--out", str(tmp_path)])
-    assert (1, False) == (ended.exit_code, (tmp_path / "H200.json").exists())
+    assert (2, False) == (ended.exit_code, (tmp_path / "H200.json").exists())
     assert f"the second result must be of torch-compile, got one of {name}" in ended.stderr
 
 
@@ -87,7 +87,7 @@ def test_a_precision_has_a_baseline_of_its_own(tmp_path):
         "bf16",
     ]
     mixed = CliRunner().invoke(app, ["baseline", "from-result", whole[0], half[1], "--out", str(tmp_path)])
-    assert (mixed.exit_code, "of one board" in mixed.stderr) == (1, True)
+    assert (mixed.exit_code, "of one board" in mixed.stderr) == (2, True)
 
 
 def test_plain_pytorchs_own_result_counts_more_than_what_was_measured_beside_the_compiled_one(tmp_path):
@@ -111,5 +111,5 @@ def test_results_that_do_not_belong_together_make_no_baseline(tmp_path, field, v
     ended = CliRunner().invoke(
         app, ["baseline", "from-result", str(eager), str(compiled), "--out", str(tmp_path)]
     )
-    assert (ended.exit_code, (tmp_path / "H200.json").exists()) == (1, False)
+    assert (ended.exit_code, (tmp_path / "H200.json").exists()) == (2, False)
     assert "of one board" in ended.stderr

@@ -467,7 +467,7 @@ def test_an_entry_of_which_nothing_is_correct_stands_in_the_table_without_figure
 
 def test_an_unknown_board_is_named_with_those_there_are(repository):
     ended = show(repository, "--gpu", "B200")
-    assert ended.exit_code == 1
+    assert ended.exit_code == 2
     assert "one of the boards (H200), got 'B200'" in ended.stderr
 
 
@@ -476,7 +476,7 @@ def test_a_result_in_the_wrong_folder_is_an_error_that_names_it(repository):
     path.parent.mkdir()
     store.recorded_path(repository / "data", "H200", "fast").rename(path)
     ended = show(repository)
-    assert ended.exit_code == 1
+    assert ended.exit_code == 2
     assert "says it is H200/fast" in ended.stderr
 
 

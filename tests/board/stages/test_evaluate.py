@@ -199,7 +199,7 @@ def test_an_option_out_of_range_is_named(tmp_path, arguments, message):
 def test_a_choice_that_picks_no_kernel_is_no_evaluation(tmp_path):
     write_submission(tmp_path, problems=1)
     ended = kbl_evaluate(tmp_path, "mine.json", "--only", "2/40")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "pick none of its kernels: level_1_problem_1_sample_0\n" in ended.stderr
     assert not (tmp_path / "build").exists()
 
@@ -209,7 +209,7 @@ def test_a_second_writer_is_turned_away(tmp_path):
     path = tmp_path / "build/evaluations/H200/mine.json"
     with store.locked(path):
         ended = kbl_evaluate(tmp_path, "mine.json")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "another process is writing it" in ended.stderr
     assert not path.exists()
 
@@ -229,7 +229,7 @@ def test_a_broken_file_says_what_is_wrong_and_the_others_go_on(tmp_path):
     (tmp_path / "broken.json").write_text('{"metadata": {}, "kernels": {}}')
     write_submission(tmp_path, problems=2)
     ended = kbl_evaluate(tmp_path, "broken.json", "missing.json", "mine.json")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "display_name" in ended.stderr
     assert "missing.json" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -295,7 +295,7 @@ def test_a_problem_that_cannot_be_one_is_named_before_anything_is_judged(tmp_pat
             checked_problem(problem_set.load(1, 1))
     write_submission(tmp_path, problems=1)
     ended = kbl_evaluate(tmp_path, "mine.json", "--problems", "set")
-    assert (1, True) == (
+    assert (2, True) == (
         ended.returncode,
         ended.stderr.startswith("error: mine.json: set/level1/1_Windows.py: must"),
     )
