@@ -38,12 +38,26 @@ def register(app: typer.Typer) -> None:
     app.command("build")(build_command)
 
 
+def _targets(arch: str | None) -> str | None:
+    """Give back what can be compiled for; the callback of the option."""
+    from kernel_evaluator.machine.architectures import require_cuda_targets
+
+    try:
+        if arch is not None:
+            require_cuda_targets(arch)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return arch
+
+
 def build_command(  # noqa: PLR0913  # one option a choice
     paths: Annotated[list[Path], typer.Argument(help="Submission files.")],
     *,
     jobs: Annotated[int | None, typer.Option(min=1, help="Builds at a time.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder of finished builds.")] = None,
-    arch: Annotated[str | None, typer.Option(help="Target, such as 9.0a; this machine's GPU.")] = None,
+    arch: Annotated[
+        str | None, typer.Option(help="Target, such as 9.0a; this machine's GPU.", callback=_targets)
+    ] = None,
     problems: Problems = None,
     level: Levels = None,
     only: Only = "",

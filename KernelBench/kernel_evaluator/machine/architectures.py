@@ -19,6 +19,11 @@ class Vendor(StrEnum):
 
 
 NVIDIA_ARCHITECTURES = ("Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Hopper", "Ada", "Blackwell")
+COMPUTE_CAPABILITIES = (
+    *("5.0", "5.2", "5.3", "6.0", "6.1", "6.2", "7.0", "7.2", "7.5", "8.0", "8.6", "8.7", "8.9"),
+    *("9.0", "9.0a", "10.0", "10.0a", "10.3", "10.3a", "11.0", "11.0a", "12.0", "12.0a", "12.1", "12.1a"),
+)
+"""What torch builds extensions for, beside the names of architectures; `a` is for such a GPU alone."""
 AMD_ARCHITECTURES = ("gfx942", "gfx950")
 
 GPU_ARCHITECTURES: Mapping[str, str] = {
@@ -85,6 +90,19 @@ def architecture_setting(names: Sequence[str]) -> ArchitectureSetting:
     vendor = vendors.pop()
     variable = "TORCH_CUDA_ARCH_LIST" if vendor is Vendor.NVIDIA else "PYTORCH_ROCM_ARCH"
     return ArchitectureSetting(vendor=vendor, variable=variable, value=";".join(names))
+
+
+def require_cuda_targets(text: str) -> None:
+    """Raise ValueError where a list such as `9.0a` or `8.0;9.0+PTX` names what no build is for.
+
+    torch refuses it too, but as the fault of each kernel.
+    """
+    known = (*COMPUTE_CAPABILITIES, *NVIDIA_ARCHITECTURES)
+    named = text.replace(" ", ";").split(";")
+    if not all(
+        each in NVIDIA_ARCHITECTURES or each.removesuffix("+PTX") in COMPUTE_CAPABILITIES for each in named
+    ):
+        raise ValueError(f"must be one of {', '.join(known)}, or some with ; between, got {text[:80]!r}")
 
 
 def architecture_vendor(name: str) -> Vendor:

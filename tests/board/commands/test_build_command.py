@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from commandline import kbl, kbl_process
 from compiling import HEAD, TINY
+from kernel_evaluator.machine.architectures import COMPUTE_CAPABILITIES, require_cuda_targets
 
 MODEL = "\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 
@@ -42,6 +43,22 @@ def test_a_file_that_is_no_submission_stops_the_command(tmp_path: Path) -> None:
         ended = kbl("build", path, "--cache", tmp_path / "cache")
         assert ended.returncode == 2
         assert "error: " in ended.stderr
+
+
+@pytest.mark.parametrize("arch", ["banana", "sm_90", "9.0;banana", "gfx942", ""])
+def test_a_target_that_no_build_is_for_is_refused_with_those_that_are(tmp_path: Path, arch: str) -> None:
+    ended = kbl("build", submission(tmp_path / "entry.json", "import torch"), "--arch", arch)
+    said = "".join(ended.stderr.split())
+    assert (2, True) == (ended.returncode, "'--arch':mustbeoneof" in said), ended.stderr
+    assert "9.0" in said and "Hopper" in said and arch in said
+
+
+@pytest.mark.parametrize("arch", [*COMPUTE_CAPABILITIES, "8.0;9.0a+PTX", "8.6 8.9", "Hopper"])
+def test_what_torch_compiles_for_is_taken(monkeypatch: pytest.MonkeyPatch, arch: str) -> None:
+    cpp_extension = pytest.importorskip("torch.utils.cpp_extension")
+    require_cuda_targets(arch)
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", arch)
+    assert cpp_extension._get_cuda_arch_flags()
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "1e9"])
