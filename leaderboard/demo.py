@@ -14,14 +14,11 @@ from pathlib import Path
 
 from kernel_evaluator.records.rows import board_name
 
-from leaderboard.files.store import result_path
+from leaderboard.files.store import RECORDED, result_path
 from leaderboard.resources import CPU_DEMO
 
 TIMEOUT_S = 40
 """Seconds a kernel of the demo may take; the one that never returns takes them all."""
-
-RECORDED = ("audits", "history", "results", "reviews", "spending", "notices.json", "struck.json")
-"""A board's data: the folders and files that its site is made of."""
 
 
 @dataclass(frozen=True, kw_only=True)

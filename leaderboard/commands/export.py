@@ -156,11 +156,12 @@ def board_command(
     from leaderboard.export.release import read_release
     from leaderboard.export.schemas import ENTRIES, KERNELS
     from leaderboard.export.tables import Card, Table
-    from leaderboard.files.store import StoreError
+    from leaderboard.files.store import StoreError, require_data
     from leaderboard.files.submission import InvalidSubmissionError
 
     require("export", "kbl export")
     try:
+        require_data(data, submissions)
         kernels, entries = read_release(data, submissions)
     except (StoreError, InvalidSubmissionError, OSError) as error:
         raise failed(error) from error

@@ -56,7 +56,7 @@ def build(
     """Build the site; unchanged pages are not written again, stale ones are removed."""
     from kernel_evaluator.records.places import PROBLEM_SET
 
-    from leaderboard.files.store import StoreError, locked_folder
+    from leaderboard.files.store import StoreError, locked_folder, require_data
     from leaderboard.render import OccupiedError, SiteConfig, build_site, default_jobs, require_free
     from leaderboard.render.reading.sources import Places, read_site
 
@@ -71,6 +71,7 @@ def build(
     )
     places = Places(data=data, submissions=submissions, baselines=baselines, problems=problems or PROBLEM_SET)
     try:
+        require_data(data, submissions)
         require_free(out)  # before anything is read, which takes long and is remembered beside it
         with locked_folder(memory):
             report = build_site(read_site(places, config), out)

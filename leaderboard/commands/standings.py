@@ -28,14 +28,13 @@ def standings_command(
 
     Exit status: 0 shown, 2 a file is broken or there is no such board.
     """
-    from leaderboard.files.store import StoreError
+    from leaderboard.files.store import StoreError, require_data
     from leaderboard.files.submission import InvalidSubmissionError
     from leaderboard.show import tables
     from leaderboard.stages.boards import load_boards
 
-    if data.exists() and not data.is_dir():
-        raise failed(f"--data must be a folder, {data} is a file")
     try:
+        require_data(data, submissions)
         boards = load_boards(data, submissions)
     except (StoreError, InvalidSubmissionError, OSError) as error:
         raise failed(error) from error

@@ -24,6 +24,8 @@ from leaderboard.texts.inert import encodable
 
 T = TypeVar("T")
 
+RECORDED = ("audits", "history", "results", "reviews", "spending", "notices.json", "struck.json")
+"""A board's data: the folders and files that its site is made of."""
 MAX_RESULT_BYTES = 64 * 1024 * 1024
 _LONGEST_INTEGER = 20
 """Digits and sign of an integer of 64 bits."""
@@ -103,6 +105,22 @@ def history_path(data: Path, board: str, entry: str, revision: int) -> Path:
 def history_folder(data: Path, board: str, entry: str) -> Path:
     """Where all of an entry's old revisions are."""
     return data / "history" / board / entry
+
+
+def require_data(data: Path, submissions: Path) -> None:
+    """Raise StoreError where a folder is not that of a board's data: nobody means it for an empty board.
+
+    A board without results has none, or an empty one. So `data` beside its submissions may be missing.
+    """
+    if data.exists() and not data.is_dir():
+        raise StoreError(f"--data must be a folder, {data} is a file")
+    if not data.is_dir() and not (data == Path("data") and submissions.is_dir()):
+        raise StoreError(f"--data must be the folder of recorded results, and there is no folder {data}")
+    names = {path.name for path in data.iterdir()} if data.is_dir() else set()
+    held = {name for name in names if name != "README.md" and not name.startswith(".")}
+    if held and held.isdisjoint(RECORDED):
+        parts = ", ".join(RECORDED)
+        raise StoreError(f"--data must be the folder of recorded results, and {data} has none of {parts}")
 
 
 def recorded_results(data: Path) -> list[ResultFile]:

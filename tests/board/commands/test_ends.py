@@ -128,10 +128,10 @@ def test_a_full_disk_is_one_line_where_standard_output_is_closed() -> None:
     [
         (["pack", "new.json", "runs/entry_level1", "--display-name", "x"], "new.json"),
         (["unpack", "entry.json", "--runs", "new"], "new"),
-        (["site", "build", "--data", "none", "--submissions", "none", "--out", "new/site"], "new/site"),
+        (["site", "build", "--data", "data", "--submissions", "none", "--out", "new/site"], "new/site"),
         (["analyze", "work.json", "--plot", "new.svg"], "new.svg"),
         (["record", "work.json", "--submissions", ".", "--data", "new"], "new/results"),
-        (["export", "board", "--data", "none", "--submissions", "none", "--out", "new"], "new/data/kernels"),
+        (["export", "board", "--data", "data", "--submissions", "none", "--out", "new"], "new/data/kernels"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -148,6 +148,7 @@ def test_a_file_that_finds_no_room_is_named(tmp_path: Path, verb: list[str], nam
         "sys.dont_write_bytecode = True\n"  # it would be cut off, and break whoever loads it next
         "from leaderboard.cli import run; run()\n"
     )
+    (tmp_path / "data").mkdir()
     before = [["unpack", "entry.json"]]
     if "work.json" in verb:
         before = [["evaluate", "wrong.json", "--device", "cpu", "--work", "w"]]

@@ -40,6 +40,30 @@ def test_a_file_where_the_folder_of_results_is_asked_for_is_named(tmp_path: Path
     assert f"--data must be a folder, {path} is a file" in done.output
 
 
+@pytest.mark.parametrize("words", ["standings", "site build --out out", "export board --out out"])
+def test_a_folder_that_holds_no_results_is_not_taken_for_a_board_without_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("runs/one", "empty", "later/spending"):
+        Path(folder).mkdir(parents=True)
+
+    def ended(*options: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, [*words.split(), *options])
+        return done.exit_code, done.output
+
+    wrong = "error: --data must be the folder of recorded results, and "
+    assert (2, f"{wrong}there is no folder dat\n") == ended("--data", "dat")
+    assert (2, f"{wrong}there is no folder data\n") == ended()
+    code, said = ended("--data", "runs")
+    assert (2, True) == (code, said.startswith(f"{wrong}runs has none of audits, history, results"))
+    assert not Path("out").exists() and not Path(".out-read").exists()
+    for folder in ("empty", "later"):
+        assert 2 != ended("--data", folder)[0]
+    Path("submissions").mkdir()
+    assert 2 != ended()[0]  # a checkout before its first result
+
+
 def test_an_output_in_its_inputs_memory_is_explained_and_the_next_verb_works(tmp_path: Path) -> None:
     path = entry(tmp_path, 32, IN_PLACE)
     folders = ["--data", str(tmp_path / "data"), "--work", str(tmp_path / "work")]

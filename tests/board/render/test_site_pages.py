@@ -698,7 +698,8 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path, kept: s
     precious = tmp_path / "work" / kept
     precious.parent.mkdir(parents=True)
     precious.write_text("mine")
-    command = ["site", "build", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "work")]
+    (tmp_path / "data").mkdir()
+    command = ["site", "build", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "work")]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
     assert "--out must be an empty folder" in result.output
@@ -707,8 +708,9 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(tmp_path: Path, kept: s
 
 def test_a_site_is_built_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "site").mkdir()
+    (tmp_path / "none").mkdir()
     monkeypatch.chdir(tmp_path / "site")
-    command = ["site", "build", "--data", "none", "--out", "."]
+    command = ["site", "build", "--data", str(tmp_path / "none"), "--out", "."]
     assert [0, 0] == [CliRunner().invoke(app, command).exit_code for _ in range(2)]
     assert {"site", ".site-read"} <= {path.name for path in tmp_path.iterdir()}
     monkeypatch.chdir(tmp_path)
@@ -776,8 +778,9 @@ def test_a_kernels_file_that_did_not_fit_on_the_disk_is_written_again(copy: Path
 
 
 def test_without_results_there_is_a_friendly_site(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
     result = CliRunner().invoke(
-        app, ["site", "build", "--data", str(tmp_path / "none"), "--out", str(tmp_path / "site")]
+        app, ["site", "build", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "site")]
     )
     assert result.exit_code == 0, result.output
     assert "No entries yet" in Page(tmp_path / "site/index.html").text
@@ -833,6 +836,7 @@ def test_what_evaluations_cost_is_told_by_month(tmp_path: Path) -> None:
 def test_problems_that_are_not_there_are_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], message: str
 ) -> None:
+    (tmp_path / "submissions").mkdir()
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, command)
     assert (2, True) == (result.exit_code, message in result.output)
