@@ -182,7 +182,7 @@ def _summary(comparison: EntryComparison) -> dict[str, Any]:
 
 def _figures(comparison: EntryComparison) -> dict[str, Any]:
     """Give what the summary says as values."""
-    names = ("name", "hardware", "precision", "sizes", "profile")
+    names = ("name", "hardware", "precision", "sizes", "profile", "clock")
     interval = comparison.geomean_ci95
     return {
         "a": {name: getattr(comparison.a, name) for name in names},
@@ -197,7 +197,8 @@ def _figures(comparison: EntryComparison) -> dict[str, Any]:
 def _where(run: Measured) -> str:
     precision = "" if run.precision == "fp32" else f" in {run.precision}"
     profile = f", profile {run.profile}" if run.profile not in ("", "ranked") else ""
-    return f"{run.name}, {run.hardware or 'unknown hardware'}{precision}, {run.sizes} sizes{profile}"
+    clock = f", clock {run.clock}" if run.clock else ""
+    return f"{run.name}, {run.hardware or 'unknown hardware'}{precision}, {run.sizes} sizes{profile}{clock}"
 
 
 def _pair_line(pair: Pair) -> dict[str, Any]:

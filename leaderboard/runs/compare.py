@@ -90,7 +90,9 @@ def compare(a: Measured, b: Measured) -> EntryComparison:
     and in the same precision; else plain times are, which hold on one kind of machine only. Neither is where
     the rules or the problem are known to differ: another clock shows another speedup of the same kernel.
     """
-    has_one_clock = "" in (a.profile, b.profile) or a.profile == b.profile
+    has_one_clock = all(
+        "" in pair or pair[0] == pair[1] for pair in ((a.profile, b.profile), (a.clock, b.clock))
+    )
     has_one_reference = has_one_clock and (a.sizes, a.precision) == (b.sizes, b.precision)
     alike = Alike(references=has_one_reference, machines=has_one_reference and a.hardware == b.hardware)
     keys = a.samples.keys() | b.samples.keys()

@@ -56,6 +56,8 @@ class Conditions:
     precision: str = "fp32"
     profile: str = ""
     """By whose rules, ranked or compat; empty where nothing says."""
+    clock: str = ""
+    """KernelBench's name of the clock, where one was chosen; empty where nothing says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +198,8 @@ def _from_run(run: RunFolder) -> Measured:
         hardware=conditions.hardware,
         sizes=conditions.sizes,
         precision=conditions.precision,
+        profile=conditions.profile,
+        clock=conditions.clock,
     )
 
 
@@ -236,12 +240,23 @@ def conditions_of(results: EvalResults) -> Conditions:
     """Say under what an `eval_results.json` was measured."""
     items = list(chain.from_iterable(results.values()))
     hardware = _hardware(map(_device, items))
-    return Conditions(hardware=hardware, sizes=_sizes_on(hardware), precision=_precision(items))
+    return Conditions(
+        hardware=hardware,
+        sizes=_sizes_on(hardware),
+        precision=_precision(items),
+        profile=_said(items, "profile"),
+        clock=_said(items, "timing_method"),
+    )
 
 
 def _precision(items: Iterable[Mapping[str, Any]]) -> str:
-    """Name the precision, which our own files say beside each kernel and time; KernelBench's do not."""
-    return str(next(filter(None, (item.get("precision") for item in items)), "fp32"))
+    """Name the precision; KernelBench's own files say none."""
+    return _said(items, "precision") or "fp32"
+
+
+def _said(items: Iterable[Mapping[str, Any]], name: str) -> str:
+    """Give what our own files say beside each kernel and time; empty where KernelBench's do not."""
+    return str(next(filter(None, (item.get(name) for item in items)), ""))
 
 
 def _from_item(level: int, problem: int, item: Mapping[str, Any]) -> KernelOutcome:

@@ -95,7 +95,9 @@ class RunEvaluation:
     def _write_results(self, path: Path) -> None:
         if not path.is_file():
             return
-        results = eval_results(store.read_result(path))
+        is_compat = self.settings.profile == "compat"  # whose clock one chooses; the board has one
+        clock = self.settings.timing_method if is_compat else ""
+        results = eval_results(store.read_result(path), clock)
         write_eval_results(self.run.eval_results_path, results)
         if self.samples > 1 or self.run.pass_at_k_path.is_file():  # else of verdicts before
             write_pass_at_k(self.run.pass_at_k_path, results, self.pass_at)
@@ -119,13 +121,16 @@ def result_of(run: RunFolder) -> ResultFile:
     return ranked[0]
 
 
-def eval_results(result: ResultFile) -> EvalResults:
-    """Give a result file of one level as the content of `eval_results.json`, each row with its precision."""
+def eval_results(result: ResultFile, clock: str = "") -> EvalResults:
+    """Give a result file of one level as the content of `eval_results.json`.
+
+    Each row has its precision, the profile, and KernelBench's name of the clock, where there was a choice.
+    """
+    conditions = {"precision": result.precision, "profile": result.profile}
+    if clock:
+        conditions["timing_method"] = clock
     merged = merge_results({}, [(row, result.environments.get(row.environment)) for row in result.rows])
-    return {
-        problem: [{**item, "precision": result.precision} for item in items]
-        for problem, items in merged.items()
-    }
+    return {problem: [{**item, **conditions} for item in items] for problem, items in merged.items()}
 
 
 def put_aside_foreign_results(run: RunFolder) -> Path | None:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from commandline import kbl
 from fake_engine import FakeEngine
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
@@ -69,6 +70,21 @@ def test_a_run_says_in_which_precision_it_was_judged(run):
     half = read_measured(run.path)
     assert ("fp32", "bf16") == (single.precision, half.precision)
     assert {} == compare(single, half).ratios, "each was held against a reference in its own precision"
+
+
+def test_a_run_says_by_which_rules_and_clock_it_was_judged_and_two_are_not_compared(run):
+    compat = replace(SETTINGS, profile="compat")
+    found = []
+    for settings in (SETTINGS, compat, replace(compat, timing_method="host_time")):
+        judge(run, settings)
+        found.append(read_measured(run.path))
+    said = [("ranked", ""), ("compat", "cuda_event"), ("compat", "host_time")]
+    assert said == [(each.profile, each.clock) for each in found]
+    ranked, event, host = found
+    pairs = ((event, event), (ranked, event), (event, host))
+    assert [1, 0, 0] == [len(compare(*pair).ratios) for pair in pairs]
+    shown = kbl("compare", run.path, run.path).stdout
+    assert "A: run, CPU, reduced sizes, profile compat, clock host_time\n" in shown
 
 
 def test_pass_at_k_is_of_the_verdicts_beside_it(run):
