@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaderboard.files.store import StoreError, write_atomically
-from leaderboard.files.typed import read_toml, typed
+from leaderboard.files.typed import read_toml, require_day, typed
 
 PATH = Path(".github/banned.toml")
 _HEAD = "# Whose entries are not evaluated, and why. kbl board ban and kbl board unban write this file.\n"
@@ -22,6 +22,9 @@ class Ban:
     login: str
     since: str
     reason: str
+
+    def __post_init__(self) -> None:
+        require_day("since", self.since)
 
 
 def read_bans(path: Path = PATH) -> tuple[Ban, ...]:

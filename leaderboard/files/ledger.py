@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.files.store import StoreError, read_list, write_list
+from leaderboard.files.typed import require_day
 
 MOST_CALLS = 10**9
 """More than any evaluation makes. Whoever counts them hears strangers, and may have been made to lie."""
 
 _MONTH = re.compile(r"\d{4}-\d{2}")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,7 @@ class Spending:
     attempt: int = 1
 
     def __post_init__(self) -> None:
-        if not _DAY.fullmatch(self.day):
-            raise ValueError(f"day must be YYYY-MM-DD, got {self.day!r}")
+        require_day("day", self.day)
         for name in ("usd", "seconds"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):

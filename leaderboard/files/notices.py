@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaderboard.files.store import read_list, write_atomically
+from leaderboard.files.typed import require_day
 
 _FILE = "notices.json"
 
@@ -24,6 +25,9 @@ class Notice:
     entry: str
     what: str
     why: str
+
+    def __post_init__(self) -> None:
+        require_day("date", self.date)
 
 
 def read_notices(data: Path) -> tuple[Notice, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from kernel_evaluator.records.keys import KernelKey
 
 from leaderboard.files.store import read_list, write_list
+from leaderboard.files.typed import require_day
 
 FOLDER = "reviews"
 
@@ -35,6 +36,7 @@ class Review:
     differs: Mapping[str, str]
 
     def __post_init__(self) -> None:
+        require_day("day", self.day)
         for key, how in self.differs.items():
             KernelKey.parse(key)
             if not isinstance(how, str):

@@ -14,6 +14,7 @@ from kernel_evaluator.records.rows import ResultFile
 
 from leaderboard.files.store import read_list, write_list
 from leaderboard.files.submission import Submission
+from leaderboard.files.typed import require_day
 
 _FILE = "struck.json"
 
@@ -27,6 +28,9 @@ class Strike:
     kernel_sha256: str
     day: str
     why: str
+
+    def __post_init__(self) -> None:
+        require_day("day", self.day)
 
 
 def read_strikes(data: Path) -> tuple[Strike, ...]:

@@ -6,9 +6,11 @@ What it raises names the place, the field, the rule and the value; who calls nam
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from datetime import date
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -42,6 +44,17 @@ def typed(kind: type[T], values: object, where: str = "") -> T:
         return kind(**values)
     except ValueError as error:
         raise ValueError(f"{at}{error}") from error
+
+
+def require_day(name: str, text: str) -> None:
+    """Raise ValueError where a field is no day of the calendar as 2026-11-24."""
+    try:
+        date.fromisoformat(text)
+        is_day = re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) is not None
+    except ValueError:
+        is_day = False
+    if not is_day:
+        raise ValueError(f"{name} must be YYYY-MM-DD, got {text!r:.80}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

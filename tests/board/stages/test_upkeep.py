@@ -184,6 +184,11 @@ def test_a_mistake_in_the_list_of_bans_lets_nobody_in(
     [
         (read_strikes, "struck.json", {"why": 3}, "item 2: why must be text in quotes, got 3"),
         (read_notices, "notices.json", {"date": None}, "item 2: date must be text in quotes, got None"),
+        (read_notices, "notices.json", {"date": "lately"}, "item 2: date must be YYYY-MM-DD, got 'lately'"),
+        (read_notices, "notices.json", {"date": "2026-02-30"}, "item 2: date must be YYYY-MM-DD"),
+        (read_notices, "notices.json", {"date": "20260230"}, "item 2: date must be YYYY-MM-DD"),
+        (read_strikes, "struck.json", {"day": ""}, "item 2: day must be YYYY-MM-DD, got ''"),
+        (read_reviews, "reviews/2026-11.json", {"day": "2026-11"}, "item 2: day must be YYYY-MM-DD"),
         (read_reviews, "reviews/2026-11.json", {"differs": []}, "item 2: differs must be"),
         (read_reviews, "reviews/2026-11.json", {"differs": {"level_1": ""}}, "item 2: .*level_1"),
         (read_all, "spending/2026-11.json", {"usd": "3"}, "item 2: usd must be a finite number, got '3'"),
