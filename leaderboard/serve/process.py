@@ -72,6 +72,8 @@ class JudgingProcess:
         heard = time.monotonic()
         if jobs:
             self.problem = jobs[-1].problem.sha256
+        if self.judged:  # before, what it wrote says why it is not ready
+            self._told_at = self._log_size()
         self._send(jobs)
         for _ in jobs:
             with _killed_after(self._patience_s, self.kill):
@@ -102,7 +104,7 @@ class JudgingProcess:
         self._log.close()
 
     def log_tail(self) -> str:
-        """Give the end of what it wrote since its last verdict."""
+        """Give the end of what it wrote since its last verdict, in this batch."""
         start = max(self._told_at, self._log_size() - LOG_BYTES)
         # pread, since the process writes where this file stands
         return os.pread(self._log.fileno(), LOG_BYTES, start).decode("utf-8", "replace")

@@ -40,6 +40,8 @@ RETIRED_AFTER = 2000
 """Kernels after which a process is replaced by a young one."""
 COMMAND = (sys.executable, "-m", "leaderboard.serve.worker")
 
+NOT_SHOWN = "what was written meanwhile may be about another key's kernel, and is not shown; send it alone\n"
+
 Batch = Mapping[KernelKey, Judgement]
 
 
@@ -191,7 +193,8 @@ class Workers:
                 lambda line: self._take(line, batch, process),
                 lambda: all(item.is_finished for item in batch.values()),
             )
-            failure = Failure(name="WorkerLost", message=ending, log=process.log_tail() if ending else "")
+            log = _log_of(process, batch) if ending else ""
+            failure = Failure(name="WorkerLost", message=ending, log=log)
         except RuntimeError as error:
             ending = f"the judging process could not be watched ({error})"
             failure = Failure(name="WorkerLost", message=ending)
@@ -236,7 +239,7 @@ class Workers:
             verdict = json.loads(encodable(json.dumps(verdict, ensure_ascii=False)))
             row, environment = Row.from_json(verdict["row"]), {**verdict["environment"]}
             if row.status is Status.INFRA_ERROR and row.failure is not None and not row.failure.log:
-                row = replace(row, failure=replace(row.failure, log=process.log_tail()))
+                row = replace(row, failure=replace(row.failure, log=_log_of(process, batch)))
             row = bounded(row)
             item = batch[row.key]
             Environment(**environment)
@@ -245,6 +248,12 @@ class Workers:
         row = replace(row, key=KernelKey(item.problem.level, item.problem.problem_id))
         self._judgements.finish(item, {"row": row.to_json(), "environment": environment})
         return True
+
+
+def _log_of(process: JudgingProcess, batch: Batch) -> str:
+    """Give what the process wrote, where all of it is about kernels of one key."""
+    is_ones_own = len({item.owner for item in batch.values()}) == 1
+    return process.log_tail() if is_ones_own else NOT_SHOWN
 
 
 def with_keys(items: Sequence[Judgement]) -> dict[KernelKey, Judgement]:

@@ -254,6 +254,24 @@ def keys(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("beside", ["t-key", "g-key"])
+def test_what_is_written_about_a_kernel_is_shown_to_its_key_alone(tmp_path, keys, beside):
+    failing = f"# status infra_error\n{KERNEL}# writes why\n"  # or what is made ready beside it does
+    with (
+        serving(keys=keys) as url,
+        JudgeClient(url, api_key="t-key") as trainer,
+        JudgeClient(url, api_key=beside) as other,
+    ):
+        first = trainer.submit(1, 1, f"# until {tmp_path}/all-are-sent\n{KERNEL}")
+        mine, _ = trainer.submit(1, 2, failing), other.submit(1, 3, KERNEL)
+        (tmp_path / "all-are-sent").touch()
+        assert trainer.wait(first.id, 60).is_correct
+        log = trainer.wait(mine.id, 60).failure.log
+        alone = trainer.judge(1, 2, failing).failure.log
+    assert ("why\n", beside == "t-key") == (alone, log == alone)
+    assert ("another key's kernel" in log) == (beside == "g-key")
+
+
 def test_each_key_has_its_own_limits_and_sees_its_own_judgements(keys):
     body = {"level": 1, "problem_id": 1, "source": f"# sleep 600\n{KERNEL}"}
     with serving(keys=keys, batch_size=1) as url:
