@@ -80,10 +80,10 @@ def run_take(
     there = change_queue(settings, runner, lambda as_it_is: as_it_is, "queue: begin")
     for item in queue.overdue(there, desk.now):
         there = _look_after(desk, there, item)
-    # Before the ledger: what ends from here on may count twice, and never goes uncounted.
-    at_work = tuple(Reserved(entry=item.entry, usd=item.max_usd) for item in there if item.is_running)
-    desk = replace(desk, reserved=at_work)
-    bring_results(settings, runner)
+    bring_results(
+        settings, runner
+    )  # after the queue was read, so that what ends meanwhile is in one of the two
+    desk = replace(desk, reserved=_reserved(there))
     troubles: list[HostError] = []
     there = _without_strays(desk, there, troubles)
     for board in settings.boards:
@@ -207,6 +207,17 @@ def _moved(desk: _Desk, item: QueueItem) -> str:
         moved = code_span(pull.head_sha[:12])
         return f"The pull request has moved to {moved} while it waited. Look at what was pushed, then label."
     return ""
+
+
+def _reserved(there: Queue) -> tuple[Reserved, ...]:
+    """Give what evaluations at work may spend, but for those whose spending the ledger has already."""
+    told = {item.evaluation for item in read_all(DATA)}
+    at_work = (item for item in there if item.is_running)
+    return tuple(
+        Reserved(entry=item.entry, usd=item.max_usd)
+        for item in at_work
+        if (item.run, item.attempt, item.entry) not in told
+    )
 
 
 def _allowance(desk: _Desk, item: QueueItem) -> float:

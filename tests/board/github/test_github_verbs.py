@@ -363,6 +363,27 @@ def test_what_ends_while_the_next_is_chosen_counts_against_the_caps(
     assert 40.0 == json.loads((tmp_path / "job/job.json").read_text())["max_usd"]
 
 
+@pytest.mark.parametrize(("attempt", "left"), [(1, 60.0), (2, 20.0)])
+def test_what_has_ended_and_still_stands_in_the_queue_counts_once(
+    host: Host, asked: Publication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt: int, left: float
+) -> None:
+    monkeypatch.chdir(tmp_path / "work")
+    settings = read_settings(SETTINGS)
+    settings = replace(settings, host=PATIENCE, money=replace(settings.money, usd_per_month=100.0))
+    ending = replace(WAITING, pull=9, entry="carol", run=3, due="2999-01-01T00:00:00+00:00", max_usd=60.0)
+    ending = replace(ending, attempt=attempt)
+    mine = replace(WAITING, head_sha=asked.head_sha, blob_sha=blob_sha(RAW))
+    spent = Spending(day="2026-11-24", run=3, entry="carol", board="H100", usd=20.0)
+    with serve(host) as url:
+        api, runner = connect(url, "o/r", "p", patience=PATIENCE), runner_of(url, f"file://{tmp_path}")
+        change_queue(settings, runner, lambda _: (ending, mine), "two")
+        ledger = RemoteBranch(url=runner.clone_url, ref="main")
+        commit_to_remote(ledger, lambda clone: record_spending(clone / "data", spent) or "spent")
+        run_take(api, runner, settings, tmp_path / "job", datetime(2026, 11, 24, tzinfo=UTC))
+
+    assert left == json.loads((tmp_path / "job/job.json").read_text())["max_usd"]
+
+
 @pytest.mark.parametrize(
     ("thought", "left", "starts"),
     [
