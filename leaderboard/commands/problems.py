@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +13,11 @@ import typer
 
 from leaderboard.commands.ends import failed
 from leaderboard.commands.options import Levels, Only, picked_problems, problem_set_in
+from leaderboard.texts.lists import first_words
 from leaderboard.texts.say import say
 
 if TYPE_CHECKING:
-    from kernel_evaluator.problems.problem_set import Problem
+    from kernel_evaluator.problems.problem_set import Problem, ProblemSet
     from kernel_evaluator.proofs.check import Check, Finding
 
 problems_app = typer.Typer(no_args_is_help=True, help="List, show and prove the problem set.")
@@ -68,10 +70,10 @@ def show_command(
             problem = problem_set.load(*key)
         else:
             problem = problem_set.find(place)
-    except OSError as error:
+    except KeyError as error:
+        raise failed(f"{error.args[0]}; {_nearest(place, problem_set)}") from error
+    except (OSError, ValueError) as error:
         raise failed(error) from error
-    except (KeyError, ValueError) as error:
-        raise failed(str(error.args[0])) from error
     say((problem.reduced(read_sizes()) if reduced else problem).sized_source, nl=False)
 
 
@@ -166,6 +168,15 @@ def roofline_command(
     if write:
         write_atomically(ROOFLINE, dump({**posed(), **counted}))
         say(f"wrote {ROOFLINE}")
+
+
+def _nearest(name: str, problem_set: ProblemSet) -> str:
+    """Say what may have been meant: names that hold the given one, else those that are spelt most alike."""
+    names = [problem.name for problem in problem_set]
+    plain = {each.lower(): each for each in names}
+    held = [each for low, each in plain.items() if name.lower() in low]
+    close = held or [plain[low] for low in get_close_matches(name.lower(), plain, n=3)]
+    return f"there is {first_words(close, 3)}" if close else "kbl problems list has all names"
 
 
 def _check(against: Path | None) -> Check:

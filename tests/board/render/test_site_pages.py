@@ -831,6 +831,9 @@ def test_what_evaluations_cost_is_told_by_month(tmp_path: Path) -> None:
     [
         (["site", "build", "--problems", "nowhere", "--out", "out"], "under nowhere"),
         (["problems", "show", "1/19", "--root", "nowhere"], "under nowhere"),
+        (["problems", "show", "relu"], "there is 19_ReLU, 20_LeakyReLU, "),
+        (["problems", "show", "19_Rleu"], "there is 19_ReLU"),
+        (["problems", "show", "zzzz"], "no problem named 'zzzz' under"),
     ],
 )
 def test_problems_that_are_not_there_are_said(
