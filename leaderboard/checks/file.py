@@ -24,7 +24,8 @@ def file_name(document: Document) -> Iterator[Spot]:
     """Require `<entry>.json`, where the entry is a short lower-case id that nothing else uses."""
     stem = document.name.removesuffix(".json")
     if stem == document.name:
-        yield _name_spot(document, "does not end in .json", "submissions are flat files <entry>.json")
+        way = "; kbl pack makes one of kernels" if document.name.endswith(".py") else ""
+        yield _name_spot(document, "does not end in .json", f"submissions are flat files <entry>.json{way}")
     elif not _ENTRY.fullmatch(stem) or stem.endswith("."):
         rule = "1-64 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit, not ending in '.'"
         yield _name_spot(document, "is not an entry id", f"rename the file: {rule}, then .json")

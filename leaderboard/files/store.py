@@ -81,6 +81,10 @@ def read_result(path: Path) -> ResultFile:
 
 def parse_result(data: Any, path: Path) -> ResultFile:
     """Build the record from JSON values; raise StoreError naming the file and the rule."""
+    if not isinstance(data, dict):
+        raise StoreError(f"{path}: not a result file: it must hold an object, got {type(data).__name__}")
+    if "schema_version" not in data and "kernels" in data:
+        raise StoreError(f"{path}: not a result file but a submission; kbl evaluate makes a result of it")
     try:
         return ResultFile.from_json(data)
     except (ValueError, TypeError, KeyError, AttributeError) as error:

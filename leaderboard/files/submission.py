@@ -77,7 +77,7 @@ def load(path: Path) -> Submission:
     Runs the checks of form, not those of each kernel's syntax: a kernel that does not parse is judged
     like any other, and fails to compile.
     """
-    return parse(read_capped(path), path.name)
+    return parse(read_capped(path), path.name, str(path))
 
 
 def filled(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def filled(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given for name, given in metadata.items() if given not in (None, "")}
 
 
-def parse(raw: bytes, name: str) -> Submission:
-    """Read a submission from its bytes and its file's name, as `load` does."""
+def parse(raw: bytes, name: str, shown: str = "") -> Submission:
+    """Read a submission from its bytes and its file's name, as `load` does; errors name what is `shown`."""
     report = check_bytes(raw, Path(name), FORM_CHECKS)
     if report.mistakes:
-        raise InvalidSubmissionError(name, report.mistakes)
+        raise InvalidSubmissionError(shown or name, report.mistakes)
     value = json.loads(raw)
     kernels = {KernelKey.parse(key): source for key, source in value["kernels"].items()}
     return Submission(

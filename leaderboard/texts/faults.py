@@ -30,4 +30,4 @@ def plain_words(error: Exception, about: Path | None = None) -> str:
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         return f"{error.filename}: {_WORDS.get(error.errno, error.strerror)}"
     said = error.args[0] if isinstance(error, KeyError) and error.args else error  # its str is a repr
-    return f"{about}: {said}" if about else str(said)
+    return f"{about}: {said}" if about and not str(said).startswith(str(about)) else str(said)

@@ -82,3 +82,31 @@ def test_a_file_that_cannot_be_read_ends_every_command_alike(
     assert (1 if judged else 2) == done.returncode, done
     [said] = [line for line in (done.stdout + done.stderr).splitlines() if FILE in line]
     assert said.startswith((FILE, f"error: {FILE}")), said
+    assert 1 == said.count(FILE), said
+
+
+@pytest.mark.parametrize("verb", ["analyze FILE", "compare FILE FILE", "audit FILE", f"replay FILE {KERNEL}"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[]", "not a result file: it must hold an object, got list"),
+        (
+            '{"metadata": {}, "kernels": {}}',
+            "not a result file but a submission; kbl evaluate makes a result",
+        ),
+    ],
+)
+def test_what_is_no_result_is_said_to_be_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, content: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(FILE).write_text(content)
+    done = kbl(*verb.replace("FILE", FILE).split())
+    assert (2, True) == (done.returncode, f"error: {FILE}: {words}" in done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("verb", ["validate", "plan", "evaluate --device cpu"])
+def test_a_kernel_in_place_of_a_submission_is_told_how_to_become_one(tmp_path: Path, verb: str) -> None:
+    (tmp_path / "kernel.py").write_text("class ModelNew: ...")
+    done = kbl(*verb.split(), tmp_path / "kernel.py")
+    assert "kbl pack makes one of kernels" in done.stdout + done.stderr
