@@ -165,7 +165,7 @@ def copies_command(
     from leaderboard.runs.copies import copies
 
     if not submissions.is_dir():
-        raise failed(f"--submissions must be a folder, got {submissions}")
+        raise failed(f"--submissions must be the folder of submissions, and there is no folder {submissions}")
     try:
         entries = [load(path) for path in sorted(submissions.glob("*.json"))]
     except (InvalidSubmissionError, OSError) as error:

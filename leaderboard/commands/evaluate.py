@@ -24,6 +24,7 @@ from leaderboard.commands.options import (
     parse_indices,
     picked_of,
     problem_set_in,
+    require_folder,
     selection_of,
 )
 from leaderboard.stages.checked import LONGEST_S, ProfileChoice, TimingMethod
@@ -110,8 +111,8 @@ def evaluate_command(  # noqa: PLR0913  # one option a choice
     reporter = Reporter()
     try:
         _require_an_entry_a_file(paths)
-        if data.exists() and not data.is_dir():
-            raise ValueError(f"--data must be a folder, {data} is a file")
+        require_folder("--data", data)
+        require_folder("--work", work)
         indices = parse_indices(gpus)
         chosen = chosen_device(device.value, engine, indices)
         reduced = sizes is SizeChoice.REDUCED or (sizes is SizeChoice.AUTO and chosen == "cpu")

@@ -102,6 +102,12 @@ def picked_of(kernels: Mapping[KernelKey, str], selection: Selection) -> dict[Ke
     return picked
 
 
+def require_folder(option: str, path: Path) -> None:
+    """Raise ValueError where a file is in the place of a folder, which need not be there."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{option} must be a folder, {path} is a file")
+
+
 def submission_of(result: ResultFile, named: Path | None, submissions: Path = Path("submissions")) -> Path:
     """Give the path of a result's submission: the one of its entry's name where `--submission` names none."""
     path = named or submissions / f"{result.entry}.json"

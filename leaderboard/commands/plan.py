@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
+from leaderboard.commands.ends import failed
 from leaderboard.commands.options import (
     Levels,
     Only,
@@ -14,6 +15,7 @@ from leaderboard.commands.options import (
     Samples,
     picked_of,
     problem_set_in,
+    require_folder,
     selection_of,
 )
 from leaderboard.texts.faults import words_for
@@ -48,6 +50,13 @@ def plan_command(  # noqa: PLR0913  # one option a choice
     from leaderboard.files.store import StoreError
     from leaderboard.stages.evaluate import Evaluation, load_problems
 
+    try:
+        require_folder("--data", data)
+        require_folder("--work", work)
+        if not gpu:
+            raise ValueError("--gpu must be a board or a GPU model such as H100, and is empty")
+    except ValueError as error:
+        raise failed(error) from error
     status = 0
     model = gpu.removesuffix("-reduced")
     sizes: Literal["full", "reduced"] = "reduced" if reduced or model == "CPU" or model != gpu else "full"

@@ -53,7 +53,10 @@ def build(
     repository: Annotated[str, typer.Option(help="The repository's address, for links to it.")] = "",
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one a core.", min=0)] = 0,
 ) -> None:
-    """Build the site; unchanged pages are not written again, stale ones are removed."""
+    """Build the site; unchanged pages are not written again, stale ones are removed.
+
+    Exit status: 0 built, 2 a file is broken, or a folder is not what it should be.
+    """
     from kernel_evaluator.records.places import PROBLEM_SET
 
     from leaderboard.files.store import StoreError, locked_folder, require_data
@@ -119,8 +122,7 @@ def picture(
             out.parent.mkdir(parents=True, exist_ok=True)
             shown.screenshot(path=out)
     if not found:
-        say(f"no page {page} in {site}; a board's is boards/NAME.html", err=True)
-        raise typer.Exit(2)
+        raise failed(f"no page {page} in {site}; a board's is boards/NAME.html")
     say(f"wrote {out}")
 
 
@@ -134,13 +136,11 @@ def opened(site: Path) -> Iterator[tuple[str, Browser]]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
-        say(f"the browser's driver is missing ({error}); run: pip install playwright", err=True)
-        raise typer.Exit(2) from error
+        raise failed(f"the browser's driver is missing ({error}); run: pip install playwright") from error
 
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        say("no headless browser: apt-get install chromium", err=True)
-        raise typer.Exit(2)
+        raise failed("no headless browser: apt-get install chromium")
     with _server(site, 0) as server, sync_playwright() as running:
         Thread(target=server.serve_forever, daemon=True).start()
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -153,13 +153,11 @@ def opened(site: Path) -> Iterator[tuple[str, Browser]]:
 
 def _server(folder: Path, port: int) -> ThreadingHTTPServer:
     if not (folder / "index.html").is_file():
-        say(f"no site in {folder}; run: kbl site build --out {folder}", err=True)
-        raise typer.Exit(2)
+        raise failed(f"no site in {folder}; run: kbl site build --out {folder}")
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=folder))
     except OSError as error:
-        say(f"port {port} cannot be used ({error}); name another with --port", err=True)
-        raise typer.Exit(2) from error
+        raise failed(f"port {port} cannot be used ({error}); name another with --port") from error
 
 
 class _Handler(SimpleHTTPRequestHandler):

@@ -119,7 +119,10 @@ def require_data(data: Path, submissions: Path) -> None:
     if data.exists() and not data.is_dir():
         raise StoreError(f"--data must be a folder, {data} is a file")
     if not data.is_dir() and not (data == Path("data") and submissions.is_dir()):
-        raise StoreError(f"--data must be the folder of recorded results, and there is no folder {data}")
+        raise StoreError(
+            f"--data must be the folder of recorded results, and there is no folder {data}; "
+            "name another, or run this in a checkout of the board"
+        )
     names = {path.name for path in data.iterdir()} if data.is_dir() else set()
     held = {name for name in names if name != "README.md" and not name.startswith(".")}
     if held and held.isdisjoint(RECORDED):

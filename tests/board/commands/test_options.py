@@ -31,13 +31,28 @@ def entry(folder: Path, problem: int, source: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("verb", ["standings", "evaluate"])
-def test_a_file_where_the_folder_of_results_is_asked_for_is_named(tmp_path: Path, verb: str) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "standings --data",
+        "evaluate FILE --device cpu --data",
+        "evaluate FILE --device cpu --work",
+        "plan FILE --data",
+        "plan FILE --work",
+        "site build --out out --data",
+        "export board --out out --data",
+    ],
+)
+def test_a_file_where_a_folder_is_asked_for_is_named(tmp_path: Path, words: str) -> None:
     path = entry(tmp_path, 19, "x = ")
-    options = [str(path), "--device", "cpu"] if verb == "evaluate" else []
-    done = CliRunner().invoke(app, [verb, *options, "--data", str(path)])
-    assert done.exit_code != 0
-    assert f"--data must be a folder, {path} is a file" in done.output
+    command = [str(path) if word == "FILE" else word for word in words.split()]
+    done = CliRunner().invoke(app, [*command, str(path)])
+    assert (2, f"error: {command[-1]} must be a folder, {path} is a file\n") == (done.exit_code, done.output)
+
+
+def test_a_plan_for_no_board_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["plan", str(entry(tmp_path, 19, "x = ")), "--gpu", ""])
+    assert (2, True) == (done.exit_code, "--gpu must be a board or a GPU model" in done.output), done.output
 
 
 @pytest.mark.parametrize("words", ["standings", "site build --out out", "export board --out out"])
@@ -53,8 +68,9 @@ def test_a_folder_that_holds_no_results_is_not_taken_for_a_board_without_any(
         return done.exit_code, done.output
 
     wrong = "error: --data must be the folder of recorded results, and "
-    assert (2, f"{wrong}there is no folder dat\n") == ended("--data", "dat")
-    assert (2, f"{wrong}there is no folder data\n") == ended()
+    mend = "name another, or run this in a checkout of the board\n"
+    assert (2, f"{wrong}there is no folder dat; {mend}") == ended("--data", "dat")
+    assert (2, f"{wrong}there is no folder data; {mend}") == ended()
     code, said = ended("--data", "runs")
     assert (2, True) == (code, said.startswith(f"{wrong}runs has none of audits, history, results"))
     assert not Path("out").exists() and not Path(".out-read").exists()
