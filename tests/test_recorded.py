@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 import tarfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,10 @@ from leaderboard.files.store import read_result
 from leaderboard.stages.boards import read_deals
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import redteam_report  # noqa: E402
+
 RESULTS = sorted((ROOT / "data/results/H200").glob("*.json"))
 BEGUN = sorted((ROOT / "benchmarks/begun").glob("*.tar.gz"))
 AUDITS = sorted((ROOT / "data/audits/H200").glob("founders-*/2026-11-23.json"))
@@ -33,23 +37,23 @@ def rows_of(entry: str) -> tuple[Row, ...]:
 
 
 @pytest.mark.parametrize("archive", BEGUN, ids=lambda path: path.stem)
-def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Path, tmp_path: Path) -> None:
+def test_what_was_begun_is_by_the_present_evaluator_and_says_what_the_readme_says(
+    archive: Path, tmp_path: Path
+) -> None:
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
-    begun = [(path, read_result(path)) for path in sorted(tmp_path.glob("part-*/*/*.json"))]
-    assert begun
-    for path, result in begun:
-        recorded = read_result(ROOT / "data/results" / path.parent.name / path.name)
-        assert {row.evaluator_sha256 for row in result.rows} == {evaluator_sha256()}, path
-        assert evaluator_sha256() not in {row.evaluator_sha256 for row in recorded.rows}, path
-        deals = read_deals(deciding.sharpness_of(result.precision))
-        for row in result.rows:
-            _, deal = deals[f"{row.key.level}_{row.key.problem_id}"]
-            assert ("blunt" in row.labels) == bool(deal.blunt), row.key
-    judged = Counter(result.entry for _, result in begun for _ in result.rows)
-    assert judged["pytorch-eager-bf16"] == 248
+    assert not [*tmp_path.glob("part-*")], "what is begun of an entry is held against its record by nobody"
+    cases = {
+        record["name"] + " ".join(record["off"]): record
+        for path in sorted(tmp_path.glob("redteam-*/*.jsonl"))
+        for record in map(json.loads, path.read_text("utf-8").splitlines())
+    }
+    assert {record["row"]["evaluator_sha256"] for record in cases.values()} == {evaluator_sha256()}
+    found = redteam_report.summary(cases)
+    exploits, honest = found["exploits"], found["honest"]
+    assert (exploits["won"], honest["turned_away"]) == ([], [])
     said = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    assert f"`pytorch-eager` is begun: {judged['pytorch-eager']} of its 250 kernels are judged" in said
+    assert f"of {exploits['total']} cheats none won, and of {honest['total']} honest kernels none was" in said
 
 
 @pytest.mark.parametrize("entry", BASELINES)
