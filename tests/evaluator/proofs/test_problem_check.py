@@ -174,7 +174,7 @@ def test_a_problem_is_shown_by_place_or_name_at_either_size():
     assert by_place == CliRunner().invoke(app, ["problems", "show", "19_ReLU.py"]).output
     assert "batch_size = 4\n" in CliRunner().invoke(app, ["problems", "show", "1/19", "--reduced"]).output
     ended = CliRunner().invoke(app, ["problems", "show", "1/101"])
-    assert ended.exit_code == 1
+    assert ended.exit_code == 2
     assert "must be 1-100, got 101" in ended.stderr
 
 
