@@ -80,9 +80,8 @@ def run_take(
     there = change_queue(settings, runner, lambda as_it_is: as_it_is, "queue: begin")
     for item in queue.overdue(there, desk.now):
         there = _look_after(desk, there, item)
-    bring_results(
-        settings, runner
-    )  # after the queue was read, so that what ends meanwhile is in one of the two
+    # After the queue was read, so that what ends meanwhile is in one of the two.
+    bring_results(settings, runner)
     desk = replace(desk, reserved=_reserved(there))
     troubles: list[HostError] = []
     there = _without_strays(desk, there, troubles)
