@@ -47,13 +47,19 @@ WAITING = ("3/19", "3/20", "3/32", "3/15", "3/7")
 TIMES = (1, 1.5, 2, 3, 4)
 
 
+ON_RECORD = (
+    "results/H100/pytorch-eager.json",
+    "results/H100-bf16/pytorch-eager-bf16.json",
+    "history/H200/pytorch-eager/11.json",
+    "history/H200-bf16/pytorch-eager-bf16/1.json",
+)
+"""Copies as `a4176e1f` judged them."""
+
+
 def evaluations() -> Iterator[Measurement]:
-    """Every evaluation of a copy of a reference on record, first and second ones."""
+    """Every evaluation of a copy of a reference that was on record then, first and second ones."""
     rows = [
-        row
-        for board in ("H100", "H200", "H100-bf16", "H200-bf16")
-        for path in (ROOT / "data/results" / board).glob("pytorch-eager*.json")
-        for row in json.loads(path.read_text("utf-8"))["rows"]
+        row for path in ON_RECORD for row in json.loads((ROOT / "data" / path).read_text("utf-8"))["rows"]
     ]
     rows += json.loads((RESULTS / "eager-alone-H200.json").read_text("utf-8"))["rows"]
     with tarfile.open(RESULTS / "repeated-H200.tar.gz") as packed:

@@ -350,7 +350,7 @@ def test_without_the_certificates_nothing_is_ranked(bare: Environment, command: 
     finally:
         hidden.rename(table)
 
-    assert (1, "") == (done.returncode, done.stdout)
+    assert (2, "") == (done.returncode, done.stdout)
     assert f"{table} is missing" in done.stderr
     assert f"lacking {table}" in doctor.stdout
     assert "no  validate submissions, aggregate results" in doctor.stdout

@@ -43,7 +43,7 @@ def _targets(arch: str | None) -> str | None:
     from kernel_evaluator.machine.architectures import require_cuda_targets
 
     try:
-        if arch is not None:
+        if arch:  # empty: for no GPU
             require_cuda_targets(arch)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error

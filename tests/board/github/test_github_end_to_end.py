@@ -463,7 +463,10 @@ def test_a_run_that_is_run_again_takes_nobody_elses_place(project: Project) -> N
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        ({PATH: GOOD.replace(b"level_1_problem_19", b"level_9_problem_19")}, "alice-first.json:6:3"),
+        (
+            {PATH: GOOD.replace(b"level_1_problem_19", b"level_9_problem_19")},
+            "submissions/alice-first.json:6:3",
+        ),
         ({"data/struck.json": b"[3]"}, "struck.json: not a list of strikes"),
     ],
     ids=["an entry", "strikes"],
