@@ -27,6 +27,7 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.engines.local import LocalEngine  # noqa: E402
 from kernel_evaluator.machine.extras import is_installed  # noqa: E402
+from kernel_evaluator.problems.deciding import deal_of, read  # noqa: E402
 from kernel_evaluator.problems.jobs import Job, Settings, Verdict  # noqa: E402
 from kernel_evaluator.problems.problem_set import Problem, ProblemSet, read_sizes  # noqa: E402
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
@@ -125,8 +126,8 @@ def read_cases(device: str) -> list[Case]:
     manifest = json.loads((CORPUS / "manifest.json").read_text("utf-8"))
     by_file = {entry["file"]: entry["id"] for entry in manifest["cases"]}
     runnable = [e for e in manifest["cases"] if _runs_here(e, device)]
-    ranked = read_ranked()
-    cases = [_case(entry, by_file, device, ranked) for entry in runnable]
+    ranked, undecided = read_ranked(), _undecided()
+    cases = [_case(entry, by_file, device, ranked, undecided) for entry in runnable]
     return sorted(cases, key=lambda case: (_rank(case), case.id))
 
 
@@ -147,7 +148,20 @@ def _runs_here(entry: dict[str, Any], device: str) -> bool:
     return True
 
 
-def _case(entry: dict[str, Any], by_file: dict[str, str], device: str, ranked: Collection[str]) -> Case:
+def _undecided() -> frozenset[str]:
+    """Digests of problems that no timed inputs decide in fp32: at reduced sizes these are others."""
+    entries = [found for sizes in read()["problems"].values() for found in sizes.values()]
+    looked_at = [found for found in entries if "error" not in found]
+    return frozenset(found["problem_sha256"] for found in looked_at if deal_of(found).undecided)
+
+
+def _case(
+    entry: dict[str, Any],
+    by_file: dict[str, str],
+    device: str,
+    ranked: Collection[str],
+    undecided: Collection[str],
+) -> Case:
     level, problem_id = map(int, entry["problem"].split("_"))
     posed = problem = ProblemSet().load(level, problem_id)
     if "problem_file" in entry:
@@ -171,6 +185,7 @@ def _case(entry: dict[str, Any], by_file: dict[str, str], device: str, ranked: C
         note=entry.get("note", ""),
         label=entry.get("wants_label", ""),
         uncertified=bool(entry.get("uncertified"))
+        or problem.sha256 in undecided
         or (problem.sha256 == posed.sha256 and entry["problem"] not in ranked),
         timeout_s=SHORT_S if endless else TIMEOUTS_S[device],
         memory_gb=entry.get("memory_gb", 16.0 if device == "cuda" else 6.0),
