@@ -134,11 +134,11 @@ methods[op] = lambda **facts: look_ahead(served, **facts)
 """
 
 
-def test_neither_inputs_nor_seed_are_known_before_a_batch_begins(measured):
-    """The inputs of this problem take milliseconds to write. Who looks for them is late, and may be put aside."""
+def test_neither_inputs_nor_seed_are_known_before_a_batch_begins():
+    """The inputs of this problem take milliseconds to write. To look for them takes time, which no clock minds here."""
     large = Problem(level=1, problem_id=1, name="1_Large", source=SOURCE.replace("rows = 16", "rows = 16384"))
-    (row,) = measured(jobs_of(kernel(head=LOOKS_AHEAD), problem=large)).values()
-    assert row.status in ("correct", "quarantined"), row.failure
+    (row,) = judge(jobs_of(kernel(head=LOOKS_AHEAD), problem=large), switched_off=("clocks",)).values()
+    assert (row.status, row.failure) == ("correct", None)
 
 
 def test_a_kernel_that_hangs_is_stopped_and_the_next_is_right():
