@@ -42,16 +42,14 @@ PRESENT = evaluator_sha256()[:8]
 
 def recorded_rows(path, evaluator="a4176e1f"):
     """Rows of a file of `data`; of a current one that was judged anew since, as that evaluator judged them."""
-    file = ROOT / "data" / path
-    rows = read_result(file).rows
+    rows = read_result(ROOT / "data" / path).rows
     if path.startswith("results/") and not all(row.evaluator_sha256.startswith(evaluator) for row in rows):
         earlier = ROOT / "data" / path.replace("results/", "history/", 1).removesuffix(".json")
-        revisions = sorted(earlier.glob("*.json"), key=lambda each: int(each.stem))
-        judged = [read_result(each).rows for each in revisions]
+        revisions = sorted(earlier.glob("*.json"), key=lambda each: int(each.stem), reverse=True)
         rows = next(
-            each
-            for each in reversed(judged)
-            if all(row.evaluator_sha256.startswith(evaluator) for row in each)
+            judged
+            for judged in (read_result(each).rows for each in revisions)
+            if all(row.evaluator_sha256.startswith(evaluator) for row in judged)
         )
     return {str(row.key): row for row in rows}
 

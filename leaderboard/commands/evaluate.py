@@ -178,12 +178,9 @@ def _evaluate_one(path: Path, request: EvaluationRequest) -> int:
     except KeyboardInterrupt:
         say("interrupted; what is finished is kept, and the same command continues", err=True)
         raise typer.Exit(130) from None
-    except EvaluationError as error:
+    except (ValueError, EvaluationError, StoreError, OSError) as error:
         say(f"error: {words_for(error, path)}", err=True)
-        return 1
-    except (ValueError, StoreError, OSError) as error:
-        say(f"error: {words_for(error, path)}", err=True)
-        return 2
+        return 1 if isinstance(error, EvaluationError) else 2
     return 0 if _report(outcome, path, request) else 1
 
 
