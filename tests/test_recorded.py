@@ -21,7 +21,8 @@ from leaderboard.stages.boards import read_deals
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import redteam_report  # noqa: E402
+import reality  # noqa: E402
+import reality_report  # noqa: E402
 
 RESULTS = sorted((ROOT / "data/results/H200").glob("*.json"))
 BEGUN = sorted((ROOT / "benchmarks/begun").glob("*.tar.gz"))
@@ -49,17 +50,17 @@ def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Pat
         for row in result.rows:
             _, deal = deals[f"{row.key.level}_{row.key.problem_id}"]
             assert ("blunt" in row.labels) == bool(deal.blunt), row.key
-    cases = {
-        record["name"] + " ".join(record["off"]): record
-        for path in sorted(tmp_path.glob("redteam-*/*.jsonl"))
-        for record in map(json.loads, path.read_text("utf-8").splitlines())
-    }
-    assert {record["row"]["evaluator_sha256"] for record in cases.values()} == {evaluator_sha256()}
-    found = redteam_report.summary(cases)
-    exploits, honest = found["exploits"], found["honest"]
-    assert (exploits["won"], honest["turned_away"]) == ([], [])
-    said = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    assert f"of {exploits['total']} cheats none won, and of {honest['total']} honest kernels none was" in said
+    kinds = {str(kernel.key): kernel.kind for kernel in reality.corpus()}
+    found = reality_report.report(tmp_path / "reality", kinds)
+    summary, beside = found["summary"], found["summary"]["references_beside_builds"]
+    assert found["evaluators"] == [evaluator_sha256()]
+    judged = sum(row["gpu_s"] is not None for row in found["rows"])
+    figures = (
+        f"{judged} cost {summary['mean_gpu_s']:.2f} seconds of the H200 each and {summary['max_gpu_s']:.1f} at most,"
+        f" and {summary['wall_s_per_kernel']:.2f} seconds of the clock. Of {len(found['references'])} references"
+        f" beside twelve builds 95 % are within {100 * beside['p95']:.1f} %"
+    )
+    assert figures in " ".join((ROOT / "README.md").read_text("utf-8").split())
 
 
 @pytest.mark.parametrize("entry", BASELINES)
