@@ -37,6 +37,7 @@ from kernel_evaluator.problems.certificates import path_for  # noqa: E402
 from kernel_evaluator.problems.deciding import sharpness_of  # noqa: E402
 from kernel_evaluator.records.rows import BF16  # noqa: E402
 from kernel_evaluator.records.version import evaluator_sha256  # noqa: E402
+from tiles import DRAFTS  # noqa: E402
 
 from leaderboard.files.store import write_atomically  # noqa: E402
 
@@ -142,6 +143,7 @@ def steps(work: Path, parts: int) -> list[Step]:
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
         ),
         script("worked", "--work", str(work / "worked")),
+        *([script("tiles", "--out", str(work / "tiles.jsonl"))] if any(DRAFTS.glob("*.py")) else []),
         script("prompt_examples", "--out", str(work / "prompt_examples.json")),
         audit("founders-cuda"),
         audit("founders-triton"),

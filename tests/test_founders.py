@@ -1,4 +1,4 @@
-"""The founders' entries: each submission is exactly its folder of kernel files, and every kernel can be read."""
+"""The founders' kernels: each submission is exactly its folder of files, and every kernel can be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ENTRIES = ("first-light", "founders-cuda", "founders-cutile", "founders-triton", "founders-triton-bf16")
-SOURCES = sorted(path for entry in ENTRIES for path in (ROOT / "examples" / entry).glob("*.py"))
+FOLDERS = (*(ROOT / "examples" / entry for entry in ENTRIES), ROOT / "benchmarks/kernels/drafts")
+SOURCES = sorted(path for folder in FOLDERS for path in folder.glob("*.py"))
 
 
 def ids_in_key(path: Path) -> list[int]:
