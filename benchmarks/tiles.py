@@ -3,9 +3,14 @@
     python benchmarks/tiles.py --out build/tiles.jsonl --limit-s 300
 
 A kernel's file in `kernels/drafts/` names the tile that it uses, `TILE = {...}`; `<file>.tiles.json` lists
-what to try. All are compiled side by side first, and then timed one after another. A line says the tile, the
-milliseconds of a call (median), those of the reference, and the worst difference from it in units of 1e-4,
-absolute and relative; or how the tile failed. `kbl evaluate` says what counts.
+what to try. All are compiled side by side first, and then timed one after another; the same command goes on
+where it was stopped. A line says the tile, the milliseconds of a call (median), those of the reference, and
+the worst difference from it in units of 1e-4, absolute and relative; or how the tile failed. `kbl evaluate`
+says what counts.
+
+    TRITON_INTERPRET=1 python benchmarks/tiles.py --device cpu --repeats 1
+
+shows without a GPU whether they are right, at the sizes of `<file>.sizes.txt`.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
 
 DRAFTS = ROOT / "benchmarks" / "kernels" / "drafts"
-AT_ONCE = 6
+AT_ONCE = 8
 """So many kernels compile at a time: each holds its problem's tensors on the device."""
 
 WARM_UPS = 3
@@ -37,51 +42,54 @@ UNIT = 1e-4
 
 
 def main() -> int:
-    """Compile all, then time all; exit 1 where a tile failed or time ran out."""
+    """Compile what is left, then time it; exit 1 where a tile failed or time ran out."""
     options = _options()
     if options.one:
         return _try(options.one, options.tiles, options.device, options.repeats)
-    deadline = time.monotonic() + options.limit_s
-    said = partial(_said, device=options.device, deadline=deadline)
-    paths = sorted(options.folder.glob("level_*_sample_*.py"))
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        compiled = dict(zip(paths, pool.map(lambda path: said(path, repeats=0), paths), strict=True))
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    failed = 0
+    done = _lines(options.out.read_text("utf-8")) if options.out.exists() else []
+    known = {(line["kernel"], line["at"]) for line in done}
+    left = {
+        path: [at for at in range(len(_tiles(path))) if (path.stem, at) not in known]
+        for path in sorted(options.folder.glob("level_*_sample_*.py"))
+    }
+    deadline = time.monotonic() + options.limit_s
+    if options.device == "cuda":
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            half = deadline - options.limit_s / 2
+            list(pool.map(lambda each: _said(*each, options.device, 0, half), left.items()))
     with options.out.open("a", encoding="utf-8") as file:
-        for path in paths:
-            sound = [line["at"] for line in compiled[path] if "failed" not in line]
-            lines = [line for line in compiled[path] if "failed" in line] + said(
-                path, sound, repeats=options.repeats
-            )
-            for line in lines:
+        for path, tiles in left.items():
+            for line in _said(path, tiles, options.device, options.repeats, deadline):
+                done.append(line)
                 file.write(json.dumps(line) + "\n")
                 print(_shown(line), flush=True)
             file.flush()
-            failed += sum("failed" in line for line in lines)
-    return 1 if failed else 0
+    missing = sum(map(len, left.values())) + len(known) - len(done)
+    print(f"{missing} tiles are left")
+    return 1 if missing or any("failed" in line for line in done) else 0
 
 
-def _said(
-    path: Path, tiles: list[int] | None = None, *, device: str, deadline: float, repeats: int
-) -> list[dict[str, Any]]:
+def _said(path: Path, tiles: list[int], device: str, repeats: int, deadline: float) -> list[dict[str, Any]]:
     """What processes of their own say of a file's tiles: one that dies costs the tile that it was at."""
-    left = list(range(len(_tiles(path)))) if tiles is None else list(tiles)
-    lines: list[dict[str, Any]] = []
-    while left:
+    left, lines = list(tiles), []
+    while left and time.monotonic() < deadline:
         command = [sys.executable, __file__, "--one", str(path), "--tiles", ",".join(map(str, left))]
-        command += ["--device", device, "--repeats", str(repeats)]
-        output, ended = _run(command, deadline)
-        new = [json.loads(line) for line in output.splitlines() if line.startswith('{"kernel"')]
+        output, died = _run([*command, "--device", device, "--repeats", str(repeats)], deadline)
+        new = _lines(output)
         lines += new
         left = left[len(new) :]
-        if left:
-            lines.append(_line(path, left.pop(0)) | {"failed": ended})
+        if left and died:
+            lines.append(_line(path, left.pop(0)) | {"failed": died})
     return lines
 
 
+def _lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines() if line.startswith('{"kernel"')]
+
+
 def _run(command: list[str], deadline: float) -> tuple[str, str]:
-    """What a command printed, and how it ended."""
+    """What a command printed, and what it died of: nothing where it was done, or where its time was up."""
     with tempfile.TemporaryFile("w+") as output:
         try:
             done = subprocess.run(
@@ -92,11 +100,12 @@ def _run(command: list[str], deadline: float) -> tuple[str, str]:
                 timeout=max(deadline - time.monotonic(), 0.1),
                 check=False,
             )
-            ended = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            died = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            died = died if done.returncode else ""
         except subprocess.TimeoutExpired:
-            ended = "no time was left"
+            died = ""
         output.seek(0)
-        return output.read(), ended
+        return output.read(), died
 
 
 def _line(path: Path, at: int) -> dict[str, Any]:
@@ -110,7 +119,10 @@ def _try(path: Path, tiles: list[int], device: str, repeats: int) -> int:
 
     level, problem, _ = map(int, re.findall(r"\d+", path.stem))
     reference = ModuleType("reference")
-    exec(compile(ProblemSet().load(level, problem).source, "reference", "exec"), vars(reference))
+    source, small = ProblemSet().load(level, problem).source, path.with_suffix(".sizes.txt")
+    if device == "cpu" and small.exists():
+        source += "\n" + small.read_text("utf-8")
+    exec(compile(source, "reference", "exec"), vars(reference))
     sys.path.insert(0, str(path.parent))
     draft = __import__(path.stem)  # from its file, where Triton reads the kernels
     with torch.no_grad(), torch.device(device):
@@ -125,10 +137,11 @@ def _try(path: Path, tiles: list[int], device: str, repeats: int) -> int:
         for at in tiles:
             draft.TILE = _tiles(path)[at] or draft.TILE
             given = _outputs(calls[1]())
-            pairs = zip(wanted, given, strict=True)
-            worst = max(
-                float(((want - give).abs() / (UNIT + UNIT * want.abs())).max()) for want, give in pairs
-            )
+            off = [
+                ((want - give).abs() / (UNIT + UNIT * want.abs())).max()
+                for want, give in zip(wanted, given, strict=True)
+            ]
+            worst = float(torch.stack(off).max())  # NaN stays, where Python's max may lose it
             times = {"reference_ms": reference_ms, "ms": _ms(calls[1], device, repeats)} if repeats else {}
             print(json.dumps(_line(path, at) | {"worst": worst} | times), flush=True)
     return 0
@@ -149,7 +162,7 @@ def _ms(call: Callable[[], Any], device: str, repeats: int) -> float:
             torch.cuda.synchronize()
         return 1000 * (time.perf_counter() - started)
 
-    for _ in range(WARM_UPS):
+    for _ in range(min(WARM_UPS, repeats)):
         once()
     return statistics.median(once() for _ in range(repeats))
 
