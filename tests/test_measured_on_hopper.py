@@ -467,6 +467,22 @@ def test_copies_by_the_present_evaluator(entry, near, far, ranked, ranked_far, m
     assert round(statistics.mean(row.gpu_seconds for row in found.values()), 2) == mean_s
 
 
+def test_a_slow_host_made_medians_of_four_kernels_slower_and_their_fastest_rounds_not():
+    before = recorded_rows("history/H200/founders-triton/14.json")
+    since = recorded_rows("results/H200/founders-triton.json", PRESENT)
+    lost = {
+        f"{row.key.level}/{row.key.problem_id}": (
+            1 - row.speedup / before[key].speedup,
+            row.runtime_ms.min / before[key].runtime_ms.min,
+        )
+        for key, row in since.items()
+        if row.speedup and before[key].speedup and row.speedup < 0.9 * before[key].speedup
+    }
+    assert sorted(lost) == ["1/12", "1/15", "2/18", "3/8"]
+    assert {round(100 * share) for share, _ in lost.values()} == {13, 19, 22, 25}
+    assert max(fastest for _, fastest in lost.values()) < 1.02
+
+
 def test_a_call_alone_waits_for_its_process_and_was_taken_for_shared_work():
     first, aside, now = (
         recorded_rows(f"{path}.json")["level_1_problem_12_sample_0"]
