@@ -26,6 +26,7 @@ def test_each_tile_has_its_time_and_its_error_and_one_that_fails_costs_no_other(
     (tmp_path / "level_3_problem_4_sample_0.py").write_text(DRAFT)
     tiles = [{"factor": 1}, {"factor": 0}, {"factor": 2}]
     (tmp_path / "level_3_problem_4_sample_0.tiles.json").write_text(json.dumps(tiles))
+    (tmp_path / "level_3_problem_4_sample_0.sizes.txt").write_text("batch_size = 8\n")
     script, out = ROOT / "benchmarks/tiles.py", tmp_path / "tiles.jsonl"
     command = [
         sys.executable,
@@ -44,6 +45,6 @@ def test_each_tile_has_its_time_and_its_error_and_one_that_fails_costs_no_other(
     assert (done.returncode, sorted(lines)) == (1, [0, 1, 2]), done.stderr
     assert lines[1]["failed"] == "ValueError: too much shared memory"
     assert (lines[0]["worst"], lines[0]["tile"]) == (0, {"factor": 1})
-    assert lines[2]["worst"] > 100
+    assert lines[2]["worst"] > 10
     assert min(lines[at][time] for at in (0, 2) for time in ("ms", "reference_ms")) > 0
     assert "too much shared memory" in done.stdout
