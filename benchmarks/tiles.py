@@ -5,7 +5,7 @@
 A kernel's file in `kernels/drafts/` names the tile that it uses, `TILE = {...}`; `<file>.tiles.json` lists
 what to try. All are compiled side by side first, and then timed one after another; the same command goes on
 where it was stopped. A line says the tile, the milliseconds of a call (median), those of the reference, and
-the worst difference from it in units of 1e-4, absolute and relative; or how the tile failed. `kbl evaluate`
+the worst difference from it as a share of KernelBench's tolerance; or how the tile failed. `kbl evaluate`
 says what counts.
 
     TRITON_INTERPRET=1 python benchmarks/tiles.py --device cpu --repeats 1
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -25,20 +24,22 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "KernelBench"), str(ROOT)]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
+
+from kernel_evaluator.records.keys import KernelKey  # noqa: E402
+from upstream_way import load, synchronize  # noqa: E402
 
 DRAFTS = ROOT / "benchmarks" / "kernels" / "drafts"
 AT_ONCE = 8
 """So many kernels compile at a time: each holds its problem's tensors on the device."""
 
 WARM_UPS = 3
-UNIT = 1e-4
 
 
 def main() -> int:
@@ -58,16 +59,17 @@ def main() -> int:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             half = deadline - options.limit_s / 2
             list(pool.map(lambda each: _said(*each, options.device, 0, half), left.items()))
+    lines: list[dict[str, Any]] = []
     with options.out.open("a", encoding="utf-8") as file:
         for path, tiles in left.items():
             for line in _said(path, tiles, options.device, options.repeats, deadline):
-                done.append(line)
+                lines.append(line)
                 file.write(json.dumps(line) + "\n")
                 print(_shown(line), flush=True)
             file.flush()
-    missing = sum(map(len, left.values())) + len(known) - len(done)
+    missing = sum(map(len, left.values())) - len(lines)
     print(f"{missing} tiles are left")
-    return 1 if missing or any("failed" in line for line in done) else 0
+    return 1 if missing or any("failed" in line for line in done + lines) else 0
 
 
 def _said(path: Path, tiles: list[int], device: str, repeats: int, deadline: float) -> list[dict[str, Any]]:
@@ -115,51 +117,45 @@ def _line(path: Path, at: int) -> dict[str, Any]:
 def _try(path: Path, tiles: list[int], device: str, repeats: int) -> int:
     """Call a file's kernel with these tiles, so often to time it, and print a line of each."""
     import torch
+    from kernel_evaluator.candidate.outputs import flatten
+    from kernel_evaluator.numerics.compare import compare, tolerance_of
+    from kernel_evaluator.problems.inputs import load_module
     from kernel_evaluator.problems.problem_set import ProblemSet
 
-    level, problem, _ = map(int, re.findall(r"\d+", path.stem))
-    reference = ModuleType("reference")
-    source, small = ProblemSet().load(level, problem).source, path.with_suffix(".sizes.txt")
+    key, small = KernelKey.parse(path.stem), path.with_suffix(".sizes.txt")
+    problem = ProblemSet().load(key.level, key.problem_id)
     if device == "cpu" and small.exists():
-        source += "\n" + small.read_text("utf-8")
-    exec(compile(source, "reference", "exec"), vars(reference))
-    sys.path.insert(0, str(path.parent))
-    draft = __import__(path.stem)  # from its file, where Triton reads the kernels
+        problem = replace(problem, source=f"{problem.source}\n{small.read_text('utf-8')}")
+    reference, draft = load_module(problem), load(path, path.stem)
     with torch.no_grad(), torch.device(device):
         models = []
         for made in (reference.Model, draft.ModelNew):
             torch.manual_seed(0)
             models.append(made(*reference.get_init_inputs()).to(device))
         inputs = [each.to(device) if torch.is_tensor(each) else each for each in reference.get_inputs()]
-        wanted = _outputs(models[0](*inputs))
         calls = [partial(model, *inputs) for model in models]
+        wanted, _ = flatten(calls[0]())
         reference_ms = _ms(calls[0], device, repeats) if repeats else None
         for at in tiles:
-            draft.TILE = _tiles(path)[at] or draft.TILE
-            given = _outputs(calls[1]())
-            off = [
-                ((want - give).abs() / (UNIT + UNIT * want.abs())).max()
+            line = _line(path, at)
+            draft.TILE = line["tile"]
+            given, _ = flatten(calls[1]())
+            worst = max(
+                compare(want, give, tolerance_of(want, "fp32", "plain")).worst
                 for want, give in zip(wanted, given, strict=True)
-            ]
-            worst = float(torch.stack(off).max())  # NaN stays, where Python's max may lose it
+            )
             times = {"reference_ms": reference_ms, "ms": _ms(calls[1], device, repeats)} if repeats else {}
-            print(json.dumps(_line(path, at) | {"worst": worst} | times), flush=True)
+            print(json.dumps(line | {"worst": worst} | times), flush=True)
     return 0
-
-
-def _outputs(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, tuple | list) else [found]
 
 
 def _ms(call: Callable[[], Any], device: str, repeats: int) -> float:
     """The median of some calls in milliseconds, each waited for."""
-    import torch
 
     def once() -> float:
         started = time.perf_counter()
         call()
-        if device == "cuda":
-            torch.cuda.synchronize()
+        synchronize(device)
         return 1000 * (time.perf_counter() - started)
 
     for _ in range(min(WARM_UPS, repeats)):
@@ -167,10 +163,9 @@ def _ms(call: Callable[[], Any], device: str, repeats: int) -> float:
     return statistics.median(once() for _ in range(repeats))
 
 
-def _tiles(path: Path) -> list[dict[str, Any] | None]:
-    """The tiles to try; None stands for the file's own, where none are listed."""
-    listed = path.with_suffix(".tiles.json")
-    return json.loads(listed.read_text("utf-8")) if listed.exists() else [None]
+def _tiles(path: Path) -> list[dict[str, Any]]:
+    """The tiles to try, the file's own among them."""
+    return list(json.loads(path.with_suffix(".tiles.json").read_text("utf-8")))
 
 
 def _shown(line: dict[str, Any]) -> str:

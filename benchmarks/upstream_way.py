@@ -32,13 +32,13 @@ def main() -> int:
     os.environ["TORCH_EXTENSIONS_DIR"] = str(options.builds)
     import torch
 
-    reference = _load(options.problem, "reference")
+    reference = load(options.problem, "reference")
     torch.manual_seed(SEED)
     arguments = reference.get_init_inputs()
     torch.manual_seed(SEED)
     expected = reference.Model(*arguments)
     try:
-        candidate = _load(options.kernel, "candidate")
+        candidate = load(options.kernel, "candidate")
         torch.manual_seed(SEED)
         actual = candidate.ModelNew(*arguments)
     except Exception as error:  # noqa: BLE001  # whatever a submitted kernel raises is its verdict
@@ -67,9 +67,9 @@ def _judge(reference: Any, expected: Any, actual: Any, options: argparse.Namespa
         for seed in seeds:
             inputs = _inputs(reference, seed, options)
             wanted = expected(*inputs)
-            _synchronize(options.device)
+            synchronize(options.device)
             given = actual(*inputs)
-            _synchronize(options.device)
+            synchronize(options.device)
             passed += wanted.shape == given.shape and torch.allclose(
                 wanted, given, atol=TOLERANCE, rtol=TOLERANCE
             )
@@ -98,7 +98,7 @@ def _timed(call: Callable[[], object], options: argparse.Namespace) -> float:
 
     for _ in range(WARMUPS):
         call()
-        _synchronize(options.device)
+        synchronize(options.device)
     times = []
     for _ in range(options.calls + 1):
         if options.device == "cpu":
@@ -117,14 +117,15 @@ def _timed(call: Callable[[], object], options: argparse.Namespace) -> float:
     return sum(times[1:]) / options.calls
 
 
-def _synchronize(device: str) -> None:
+def synchronize(device: str) -> None:
+    """Wait for a GPU; a CPU has nothing to wait for."""
     import torch
 
     if device == "cuda":
         torch.cuda.synchronize()
 
 
-def _load(path: Path, name: str) -> Any:
+def load(path: Path, name: str) -> Any:
     """Import a file by its path: Triton reads the source of its kernels from there."""
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:

@@ -28,19 +28,8 @@ def test_each_tile_has_its_time_and_its_error_and_one_that_fails_costs_no_other(
     (tmp_path / "level_3_problem_4_sample_0.tiles.json").write_text(json.dumps(tiles))
     (tmp_path / "level_3_problem_4_sample_0.sizes.txt").write_text("batch_size = 8\n")
     script, out = ROOT / "benchmarks/tiles.py", tmp_path / "tiles.jsonl"
-    command = [
-        sys.executable,
-        script,
-        "--folder",
-        tmp_path,
-        "--out",
-        out,
-        "--device",
-        "cpu",
-        "--repeats",
-        "1",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    options = ("--folder", tmp_path, "--out", out, "--device", "cpu", "--repeats", "1")
+    done = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, check=False)
     lines = {line["at"]: line for line in map(json.loads, out.read_text().splitlines())}
     assert (done.returncode, sorted(lines)) == (1, [0, 1, 2]), done.stderr
     assert lines[1]["failed"] == "ValueError: too much shared memory"
