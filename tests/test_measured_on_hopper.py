@@ -857,11 +857,10 @@ def test_the_oracles_clock_reads_less_than_the_kernels_for_some():
     assert [round(1 - row.second_clock_ms / row.runtime_ms.median, 2) for row in far] == [0.36, 0.28]
 
 
-def test_a_cheat_that_computes_while_the_oracle_writes_is_less_than_a_quarter_as_fast_as_its_twin():
+def test_a_cheat_that_computes_while_the_oracle_writes_has_less_than_a_quarter_of_its_twins_speed():
     cases = json.loads((RESULTS / "redteam-H200.json").read_text("utf-8"))["cases"]
     (x29,) = (case for case in cases if case["id"] == "x29" and not case.get("off"))
-    assert x29["row"]["status"] == "quarantined"
-    assert x29["gain"] < 0.25
+    assert (x29["row"]["status"], round(x29["gain"], 2)) == ("quarantined", 0.22)
 
 
 def test_what_is_accepted_of_cheats_lies_little_above_its_twin():
