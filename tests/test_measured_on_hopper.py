@@ -39,10 +39,7 @@ def intervals(measured):
 
 
 PRESENT = evaluator_sha256()[:8]
-DUE = (
-    "founders-triton-bf16",
-    *(f"torch-compile{way}" for way in ("", "-bf16", "-max-autotune", "-max-autotune-bf16")),
-)
+DUE = tuple(f"torch-compile{way}" for way in ("", "-bf16", "-max-autotune", "-max-autotune-bf16"))
 """Entries that an earlier evaluator judged on the H200."""
 
 
@@ -468,19 +465,40 @@ def test_copies_by_the_present_evaluator(entry, near, far, ranked, ranked_far, m
 
 
 def test_a_slow_host_made_medians_of_four_kernels_slower_and_their_fastest_rounds_not():
-    before = recorded_rows("history/H200/founders-triton/14.json")
-    since = recorded_rows("results/H200/founders-triton.json", PRESENT)
+    before, slow, since = (
+        recorded_rows(f"{path}.json", evaluator)
+        for path, evaluator in (
+            ("history/H200/founders-triton/14", "a4176e1f"),
+            ("history/H200/founders-triton/15", PRESENT),
+            ("results/H200/founders-triton", PRESENT),
+        )
+    )
     lost = {
         f"{row.key.level}/{row.key.problem_id}": (
             1 - row.speedup / before[key].speedup,
             row.runtime_ms.min / before[key].runtime_ms.min,
+            since[key].speedup / row.speedup - 1,
         )
-        for key, row in since.items()
+        for key, row in slow.items()
         if row.speedup and before[key].speedup and row.speedup < 0.9 * before[key].speedup
     }
     assert sorted(lost) == ["1/12", "1/15", "2/18", "3/8"]
-    assert {round(100 * share) for share, _ in lost.values()} == {13, 19, 22, 25}
-    assert max(fastest for _, fastest in lost.values()) < 1.02
+    assert {round(100 * share) for share, _, _ in lost.values()} == {13, 19, 22, 25}
+    assert max(fastest for _, fastest, _ in lost.values()) < 1.02
+    assert {round(100 * gained) for _, _, gained in lost.values()} == {8, 14, 30}
+
+
+def test_twenty_kernels_of_our_own_were_right_when_they_first_ran():
+    before = recorded_rows("history/H200/founders-triton/15.json", PRESENT)
+    since = recorded_rows("results/H200/founders-triton.json", PRESENT)
+    new = {
+        key: row
+        for key, row in since.items()
+        if key not in before or before[key].kernel_sha256 != row.kernel_sha256
+    }
+    assert {row.status for row in new.values()} == {"correct"}
+    speedups = [row.speedup for row in new.values()]
+    assert (len(new), round(min(speedups), 1), round(max(speedups))) == (20, 1.1, 16)
 
 
 def test_a_call_alone_waits_for_its_process_and_was_taken_for_shared_work():

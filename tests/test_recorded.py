@@ -49,12 +49,13 @@ def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Pat
         deals = read_deals(deciding.sharpness_of(result.precision))
         for row in result.rows:
             _, deal = deals[f"{row.key.level}_{row.key.problem_id}"]
-            assert ("blunt" in row.labels) == bool(deal.blunt), row.key
+            if row.speedup is not None:
+                assert ("blunt" in row.labels) == bool(deal.blunt), row.key
     kinds = {str(kernel.key): kernel.kind for kernel in reality.corpus()}
     found = reality_report.report(tmp_path / "reality", kinds)
     summary, beside = found["summary"], found["summary"]["references_beside_builds"]
     assert found["evaluators"] == [evaluator_sha256()]
-    judged = sum(row["gpu_s"] is not None for row in found["rows"])
+    judged = sum(row["gpu_s"] is not None and row["kind"] != "hangs" for row in found["rows"])
     figures = (
         f"{judged} cost {summary['mean_gpu_s']:.2f} seconds of the H200 each and {summary['max_gpu_s']:.1f} at most,"
         f" and {summary['wall_s_per_kernel']:.2f} seconds of the clock. Of {len(found['references'])} references"

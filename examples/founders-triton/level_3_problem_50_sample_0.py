@@ -1,9 +1,8 @@
-"""Causal attention with ReLU weights: projection and attention.
+"""Causal attention with ReLU weights: projection and attention, neither of which writes a score.
 
-The attention kernel reads queries, keys and values where the joint projection left them, walks over the keys up
-to the diagonal and never writes a score. The linear layers' first pass brings every row to a fixed range by a
-power of two and splits each value into two fp16 numbers, high and low, whose three larger products are added up
-in fp32, small terms first; the attention's products take three TF32 passes. Both keep the accuracy of fp32.
+Without a softmax large terms cancel in the sums, so the tensor cores, which cut off bits as they accumulate, only
+add up short runs; these are added in fp32 outside. The projection takes three fp16 products of numbers split into two
+parts, the attention three TF32 products. Eager PyTorch does all of it in fp32 without tensor cores.
 """
 
 import torch
@@ -12,6 +11,10 @@ import triton.language as tl
 from torch import nn
 
 DEPTH = 64
+TILE = {
+    "linear": {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": 8, "num_warps": 8, "num_stages": 3},
+    "attention": {"BLOCK": 128, "KEYS": 64, "num_warps": 8, "num_stages": 2},
+}
 
 
 @triton.jit
@@ -22,7 +25,6 @@ def split_rows_kernel(
     rows,
     K,
     PADDED: tl.constexpr,
-    LOW_FIRST: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -38,8 +40,8 @@ def split_rows_kernel(
     low = (x - high.to(tl.float32)).to(tl.float16)
     parts = parts_ptr + row[:, None] * (2 * PADDED) + column[None, :]
     inside = inside & (column[None, :] < PADDED)
-    tl.store(parts + (PADDED if LOW_FIRST else 0), high, mask=inside)
-    tl.store(parts + (0 if LOW_FIRST else PADDED), low, mask=inside)
+    tl.store(parts, high, mask=inside)
+    tl.store(parts + PADDED, low, mask=inside)
 
 
 @triton.jit
@@ -69,20 +71,37 @@ def linear_kernel(
     a_ptrs = a_ptr + (rows % M).to(tl.int64)[:, None] * (2 * PADDED) + depth[None, :]
     w_ptrs = w_ptr + (columns % N).to(tl.int64)[:, None] * (2 * PADDED) + depth[None, :]
     x = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
-    steps: tl.constexpr = PADDED // BLOCK_K
-    for step in range(3 * steps):
-        a = tl.load(a_ptrs)
-        w = tl.load(w_ptrs)
-        x = tl.dot(a, tl.trans(w), x)
-        turn = step == 2 * steps - 1
-        a_ptrs += tl.where(turn, BLOCK_K - PADDED, BLOCK_K)
-        w_ptrs += tl.where(turn, BLOCK_K - 2 * PADDED, BLOCK_K)
+    for start in range(0, PADDED, BLOCK_K):
+        a_high = tl.load(a_ptrs)
+        a_low = tl.load(a_ptrs + PADDED)
+        w_high = tl.load(w_ptrs)
+        w_low = tl.load(w_ptrs + PADDED)
+        part = tl.dot(a_low, tl.trans(w_high))
+        part = tl.dot(a_high, tl.trans(w_low), part)
+        x += tl.dot(a_high, tl.trans(w_high), part)
+        a_ptrs += BLOCK_K
+        w_ptrs += BLOCK_K
     x *= tl.load(a_unscale_ptr + rows % M)[:, None]
     x *= tl.load(w_unscale_ptr + columns % N)[None, :]
     x += tl.load(bias_ptr + columns, mask=columns < N, other=0.0)[None, :]
     offsets = rows.to(tl.int64)[:, None] * N + columns[None, :]
     mask = (rows[:, None] < M) & (columns[None, :] < N)
     tl.store(out_ptr + offsets, x, mask=mask)
+
+
+@triton.jit
+def first_bits(x):
+    """The number rounded to the eleven bits that TF32 holds."""
+    return ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def precise_dot(a, b):
+    """A product of numbers that are each the sum of two TF32 numbers, without low x low."""
+    a_high, b_high = first_bits(a), first_bits(b)
+    part = tl.dot(a - a_high, b_high, input_precision="tf32")
+    part = tl.dot(a_high, b - b_high, part, input_precision="tf32")
+    return tl.dot(a_high, b_high, part, input_precision="tf32")
 
 
 @triton.jit
@@ -114,14 +133,14 @@ def attention_kernel(
         key_mask = (keys[:, None] < length) & inside
         k = tl.load(base + width + offsets, mask=key_mask, other=0.0)
         v = tl.load(base + 2 * width + offsets, mask=key_mask, other=0.0)
-        scores = tl.dot(q, tl.trans(k), input_precision="tf32x3")
+        scores = precise_dot(q, tl.trans(k))
         weights = tl.where((rows[:, None] >= keys[None, :]) & (scores > 0.0), scores, 0.0)
-        out = tl.dot(weights, v, out, input_precision="tf32x3")
+        out += precise_dot(weights, v)
     offsets = (sample * length + rows[:, None]) * width + head * SIZE + columns[None, :]
     tl.store(out_ptr + offsets, out, mask=row_mask)
 
 
-def split_rows(x: torch.Tensor, *, low_first: bool) -> tuple[torch.Tensor, torch.Tensor, int]:
+def split_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Split a matrix into two fp16 parts a row, side by side; also return the rows' unscaling and the padded depth."""
     k = x.shape[-1]
     rows = x.numel() // k
@@ -137,7 +156,6 @@ def split_rows(x: torch.Tensor, *, low_first: bool) -> tuple[torch.Tensor, torch
         rows,
         k,
         PADDED=padded,
-        LOW_FIRST=low_first,
         ROWS=height,
         BLOCK=block,
         num_warps=16 if block > 8192 else 8,
@@ -166,7 +184,7 @@ def attend(qkv: torch.Tensor, heads: int) -> torch.Tensor:
     batch, length, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
     size = width // heads
     out = torch.empty((batch, length, width), device=qkv.device, dtype=qkv.dtype)
-    attention_kernel[(triton.cdiv(length, 64), batch * heads)](
+    attention_kernel[(triton.cdiv(length, TILE["attention"]["BLOCK"]), batch * heads)](
         qkv,
         out,
         length,
@@ -174,10 +192,7 @@ def attend(qkv: torch.Tensor, heads: int) -> torch.Tensor:
         size**-0.5,
         SIZE=size,
         PADDED=triton.next_power_of_2(size),
-        BLOCK=64,
-        KEYS=64,
-        num_warps=4,
-        num_stages=2,
+        **TILE["attention"],
     )
     return out
 
@@ -187,9 +202,9 @@ def linear(x: torch.Tensor, layer: nn.Linear) -> torch.Tensor:
     n, k = layer.weight.shape
     m = x.numel() // k
     out = torch.empty((*x.shape[:-1], n), device=x.device, dtype=x.dtype)
-    grid = (triton.cdiv(m, 128) * triton.cdiv(n, 256),)
-    a_parts, a_unscale, padded = split_rows(x, low_first=True)
-    w_parts, w_unscale, _ = split_rows(layer.weight, low_first=False)
+    grid = (triton.cdiv(m, TILE["linear"]["BLOCK_M"]) * triton.cdiv(n, TILE["linear"]["BLOCK_N"]),)
+    a_parts, a_unscale, padded = split_rows(x)
+    w_parts, w_unscale, _ = split_rows(layer.weight)
     linear_kernel[grid](
         a_parts,
         w_parts,
@@ -200,11 +215,6 @@ def linear(x: torch.Tensor, layer: nn.Linear) -> torch.Tensor:
         m,
         n,
         PADDED=padded,
-        BLOCK_M=128,
-        BLOCK_N=256,
-        BLOCK_K=DEPTH,
-        GROUP=8,
-        num_warps=8,
-        num_stages=4,
+        **TILE["linear"],
     )
     return out
