@@ -143,7 +143,10 @@ def steps(work: Path, parts: int) -> list[Step]:
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
         ),
         script("worked", "--work", str(work / "worked")),
-        *([script("tiles", "--out", str(work / "tiles.jsonl"))] if any(DRAFTS.glob("*.py")) else []),
+        *(
+            script("tiles", "--entry", entry, "--out", str(work / f"tiles-{entry}.jsonl"), suffix=f"-{entry}")
+            for entry in sorted(folder.name for folder in DRAFTS.glob("*/"))
+        ),
         script("prompt_examples", "--out", str(work / "prompt_examples.json")),
         audit("founders-cuda"),
         audit("founders-triton"),

@@ -18,7 +18,7 @@ from PIL import Image  # noqa: E402
 
 from leaderboard.commands.site import opened  # noqa: E402
 
-BOARD, A, B, PROBLEM = "H100", "founders-triton", "founders-cuda", "2_76"
+BOARD, A, B, PROBLEM = "H200", "founders-triton", "founders-cuda", "2_76"
 PAGES = {
     "board": "index.html",
     "entry": f"entries/{BOARD}/{A}.html",

@@ -1,12 +1,12 @@
 """Try kernels of our own before they are judged: what each gives here, and which of its tiles is fastest.
 
-    python benchmarks/tiles.py --out build/tiles.jsonl --limit-s 300
+    python benchmarks/tiles.py --entry founders-triton --out build/tiles.jsonl --limit-s 300
 
-A kernel's file in `kernels/drafts/` names the tile that it uses, `TILE = {...}`; `<file>.tiles.json` lists
-what to try. All are compiled side by side first, and then timed one after another; the same command goes on
-where it was stopped. A line says the tile, the milliseconds of a call (median), those of the reference, and
-the worst difference from it as a share of KernelBench's tolerance; or how the tile failed. `kbl evaluate`
-says what counts.
+A kernel's file in `kernels/drafts/<entry>/` names the tile that it uses, `TILE = {...}`; `<file>.tiles.json`
+lists what to try. All are compiled side by side first, and then timed one after another; the same command
+goes on where it was stopped. A line says the tile, the milliseconds of a call (median), those of the
+reference, and the worst difference from it as a share of KernelBench's tolerance; or how the tile failed.
+`join.py` puts those that won into their entry, and `kbl evaluate` says what counts.
 
     TRITON_INTERPRET=1 python benchmarks/tiles.py --device cpu --repeats 1
 
@@ -33,9 +33,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
+from kernel_evaluator.records.rows import BOARD_PRECISIONS  # noqa: E402
 from upstream_way import load, synchronize  # noqa: E402
 
 DRAFTS = ROOT / "benchmarks" / "kernels" / "drafts"
+"""A folder for each entry that they may join."""
 AT_ONCE = 8
 """So many kernels compile at a time: each holds its problem's tensors on the device."""
 
@@ -46,23 +48,24 @@ def main() -> int:
     """Compile what is left, then time it; exit 1 where a tile failed or time ran out."""
     options = _options()
     if options.one:
-        return _try(options.one, options.tiles, options.device, options.repeats)
+        return _try(options.one, options.tiles, options.device, options.repeats, options.precision)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     done = _lines(options.out.read_text("utf-8")) if options.out.exists() else []
     known = {(line["kernel"], line["at"]) for line in done}
     left = {
         path: [at for at in range(len(_tiles(path))) if (path.stem, at) not in known]
-        for path in sorted(options.folder.glob("level_*_sample_*.py"))
+        for path in sorted((options.folder or DRAFTS / options.entry).glob("level_*_sample_*.py"))
     }
     deadline = time.monotonic() + options.limit_s
+    how = ["--device", options.device, "--precision", precision_of(options.entry)]
     if options.device == "cuda":
         with ThreadPoolExecutor(AT_ONCE) as pool:
             half = deadline - options.limit_s / 2
-            list(pool.map(lambda each: _said(*each, options.device, 0, half), left.items()))
+            list(pool.map(lambda each: _said(*each, [*how, "--repeats", "0"], half), left.items()))
     lines: list[dict[str, Any]] = []
     with options.out.open("a", encoding="utf-8") as file:
         for path, tiles in left.items():
-            for line in _said(path, tiles, options.device, options.repeats, deadline):
+            for line in _said(path, tiles, [*how, "--repeats", str(options.repeats)], deadline):
                 lines.append(line)
                 file.write(json.dumps(line) + "\n")
                 print(_shown(line), flush=True)
@@ -72,12 +75,17 @@ def main() -> int:
     return 1 if missing or any("failed" in line for line in done + lines) else 0
 
 
-def _said(path: Path, tiles: list[int], device: str, repeats: int, deadline: float) -> list[dict[str, Any]]:
+def precision_of(entry: str) -> str:
+    """What an entry's kernels are judged in."""
+    return str(json.loads((ROOT / "examples" / entry / "metadata.json").read_text("utf-8"))["precision"])
+
+
+def _said(path: Path, tiles: list[int], how: list[str], deadline: float) -> list[dict[str, Any]]:
     """What processes of their own say of a file's tiles: one that dies costs the tile that it was at."""
     left, lines = list(tiles), []
     while left and time.monotonic() < deadline:
         command = [sys.executable, __file__, "--one", str(path), "--tiles", ",".join(map(str, left))]
-        output, died = _run([*command, "--device", device, "--repeats", str(repeats)], deadline)
+        output, died = _run([*command, *how], deadline)
         new = _lines(output)
         lines += new
         left = left[len(new) :]
@@ -114,12 +122,12 @@ def _line(path: Path, at: int) -> dict[str, Any]:
     return {"kernel": path.stem, "at": at, "tile": _tiles(path)[at]}
 
 
-def _try(path: Path, tiles: list[int], device: str, repeats: int) -> int:
+def _try(path: Path, tiles: list[int], device: str, repeats: int, precision: str) -> int:
     """Call a file's kernel with these tiles, so often to time it, and print a line of each."""
     import torch
     from kernel_evaluator.candidate.outputs import flatten
     from kernel_evaluator.numerics.compare import compare, tolerance_of
-    from kernel_evaluator.problems.inputs import load_module
+    from kernel_evaluator.problems.inputs import PRECISIONS, load_module
     from kernel_evaluator.problems.problem_set import ProblemSet
 
     key, small = KernelKey.parse(path.stem), path.with_suffix(".sizes.txt")
@@ -131,8 +139,13 @@ def _try(path: Path, tiles: list[int], device: str, repeats: int) -> int:
         models = []
         for made in (reference.Model, draft.ModelNew):
             torch.manual_seed(0)
-            models.append(made(*reference.get_init_inputs()).to(device))
-        inputs = [each.to(device) if torch.is_tensor(each) else each for each in reference.get_inputs()]
+            models.append(made(*reference.get_init_inputs()).to(device, PRECISIONS[precision]))
+        inputs = [
+            each.to(device, PRECISIONS[precision] if each.is_floating_point() else each.dtype)
+            if torch.is_tensor(each)
+            else each
+            for each in reference.get_inputs()
+        ]
         calls = [partial(model, *inputs) for model in models]
         wanted, _ = flatten(calls[0]())
         reference_ms = _ms(calls[0], device, repeats) if repeats else None
@@ -141,7 +154,7 @@ def _try(path: Path, tiles: list[int], device: str, repeats: int) -> int:
             draft.TILE = line["tile"]
             given, _ = flatten(calls[1]())
             worst = max(
-                compare(want, give, tolerance_of(want, "fp32", "plain")).worst
+                compare(want, give, tolerance_of(want, precision, "plain")).worst
                 for want, give in zip(wanted, given, strict=True)
             )
             times = {"reference_ms": reference_ms, "ms": _ms(calls[1], device, repeats)} if repeats else {}
@@ -185,12 +198,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--folder", type=Path, default=DRAFTS)
+    parser.add_argument("--entry", default="founders-triton", help="the drafts are for it, in its precision")
+    parser.add_argument("--folder", type=Path, help="by default the entry's in kernels/drafts/")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "tiles.jsonl")
     parser.add_argument("--limit-s", type=float, default=1e6)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--repeats", type=int, default=20, help="timed calls of each")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--precision", choices=BOARD_PRECISIONS, default="fp32", help=argparse.SUPPRESS)
     parser.add_argument("--tiles", type=_numbers, help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -37,3 +37,30 @@ def test_each_tile_has_its_time_and_its_error_and_one_that_fails_costs_no_other(
     assert lines[2]["worst"] > 10
     assert min(lines[at][time] for at in (0, 2) for time in ("ms", "reference_ms")) > 0
     assert "too much shared memory" in done.stdout
+
+
+def test_drafts_that_won_join_their_entry_with_their_fastest_right_tile(tmp_path: Path) -> None:
+    tried = [
+        ("level_1_problem_60_sample_0", {"BLOCK": 1}, {"worst": 0.1, "ms": 2.0}),
+        ("level_1_problem_60_sample_1", {"BLOCK": 2}, {"worst": 0.1, "ms": 1.0}),
+        ("level_1_problem_60_sample_1", {"BLOCK": 3}, {"worst": 1.7, "ms": 0.5}),
+        ("level_1_problem_66_sample_0", {"BLOCK": 4}, {"worst": 0.1, "ms": 3.0}),
+        ("level_1_problem_72_sample_0", {"BLOCK": 5}, {"failed": "OutOfResources"}),
+    ]
+    lines = [{"kernel": key, "tile": tile, "reference_ms": 2.5, **said} for key, tile, said in tried]
+    tiles = tmp_path / "tiles.jsonl"
+    tiles.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for key, _, _ in tried:
+        (tmp_path / f"{key}.py").write_text(f'# {key}\nTILE = {{\n    "BLOCK": 9,\n}}\n')
+    folders = ("--folder", tmp_path, "--into", tmp_path / "joined")
+    command = [sys.executable, ROOT / "benchmarks/join.py", "--tiles", tiles, *folders]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 drafts joined: level_1_problem_60_sample_0\n" in done.stdout
+    joined = json.loads((tmp_path / "joined/founders-triton.json").read_text("utf-8"))
+    new = '# level_1_problem_60_sample_1\nTILE = {"BLOCK": 2}\n'
+    own = json.loads((ROOT / "submissions/founders-triton.json").read_text("utf-8"))
+    assert joined["kernels"] == own["kernels"] | {"level_1_problem_60_sample_0": new}
+    assert joined["metadata"] == own["metadata"]
+    folder = tmp_path / "joined/founders-triton"
+    assert {path.stem: path.read_text("utf-8") for path in folder.glob("*.py")} == joined["kernels"]

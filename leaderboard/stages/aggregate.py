@@ -103,15 +103,15 @@ def rank(
     return tuple(sorted(made, key=_order))
 
 
-def _order(board: Board) -> tuple[bool, bool, bool, bool, int, str]:
+def _order(board: Board) -> tuple[bool, bool, bool, int, bool, str]:
     """Boards on which something is ranked come first, those of KernelBench's own precision before others.
 
-    The site opens with the first, and its problems and comparisons are the first's: of two, that of the
-    reference GPU, else the fuller one.
+    The site opens with the first, and its problems and comparisons are the first's: of two the one that ranks
+    more entries, and where both rank as many that of the reference GPU.
     """
     ranked = sum(standing.rank is not None for standing in board.standings)
     is_other = board.precision != BOARD_PRECISIONS[0]
-    return board.sizes != "full", not ranked, is_other, board.gpu != REFERENCE_GPU, -ranked, board.name
+    return board.sizes != "full", not ranked, is_other, -ranked, board.gpu != REFERENCE_GPU, board.name
 
 
 def _board(name: str, scored: Sequence[Scored], certificates: Certificates, known: Known) -> Board:

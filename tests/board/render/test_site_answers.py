@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
 
 BEST = "founders-triton"
-BOARD = "H100"
+BOARD = "H200"
 WATCH = """
 window.shifts = window.painted = 0;
 const watch = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type, buffered: true });
@@ -102,7 +102,7 @@ def test_against_what(page: Any, site: str) -> None:
         "rows => rows.map((row) => [row.dataset.id, row.cells[2].firstChild.textContent])",
     )
     figures = dict(shown)
-    assert (figures[BEST], figures["torch-compile"]) == ("1.57×", "1.00×")
+    assert (figures[BEST], figures["torch-compile"]) == ("1.71×", "1.00×")
 
 
 def test_baselines_stand_where_their_speed_puts_them(page: Any, site: str) -> None:
@@ -178,10 +178,10 @@ def test_on_which_gpu_and_precision(page: Any, site: str) -> None:
 
 
 def test_which_problems_nobody_solved(page: Any, site: str) -> None:
-    sitehouse.follow(front(page, site).get_by_role("link", name="52 are unsolved"))
-    page.wait_for_selector("#found:has-text('52 of')")
-    assert page.locator("#table tbody tr:not([hidden])").count() == 52
-    assert page.locator(".atlas .cells a.hit").count() == 52
+    sitehouse.follow(front(page, site).get_by_role("link", name="31 are unsolved"))
+    page.wait_for_selector("#found:has-text('31 of')")
+    assert page.locator("#table tbody tr:not([hidden])").count() == 31
+    assert page.locator(".atlas .cells a.hit").count() == 31
 
 
 @pytest.mark.parametrize("board", [BOARD, "H100-bf16"])
@@ -287,14 +287,14 @@ def test_how_near_to_light(page: Any, site: str) -> None:
 def test_how_to_send_and_why_believe_it(page: Any, site: str) -> None:
     sitehouse.follow(front(page, site).get_by_role("link", name=re.compile("cheats were tried, none won")))
     page.wait_for_selector(".cheats tbody tr")
-    assert page.inner_text("#cheats").endswith("on the H100")
+    assert page.inner_text("#cheats").endswith("on the H200")
     devices = page.locator(".rates tbody tr").all_inner_texts()
     assert [text.split()[0] for text in devices] == ["CPU", "H100", "H200"]
     assert page.locator(".cheats tbody tr").count() >= 201
     unseen = page.locator(".cheats tbody tr").filter(has_text="e102").inner_text()
     assert "accepted, not ranked" in unseen
     rejected = page.locator(".cheats tbody td:nth-child(4)").filter(has_text="rejected").count()
-    assert f"{rejected}" == page.locator(".rates tr", has_text="H100").locator("td").nth(2).inner_text()
+    assert f"{rejected}" == page.locator(".rates tr", has_text="H200").locator("td").nth(2).inner_text()
     sitehouse.follow(page.get_by_role("link", name="Submit", exact=True))
     assert "pull request" in page.inner_text("main")
 
@@ -326,7 +326,7 @@ def test_how_to_cite(page: Any, site: str) -> None:
     page.wait_for_selector("#cite pre")  # a script opens what an address names
     rows = chain.from_iterable(map(recorded_rows, (sitehouse.ROOT / "data/results" / BOARD).glob("*.json")))
     day = max(row["finished_at"] for row in rows)[:10]
-    assert f"@misc{{kernelbench-leaderboard-h100-{day}," in page.inner_text("#cite pre")
+    assert f"@misc{{kernelbench-leaderboard-h200-{day}," in page.inner_text("#cite pre")
 
 
 def test_a_comparison_opens_with_the_first_two_and_counts_apart_what_was_not_sent(
@@ -335,9 +335,9 @@ def test_a_comparison_opens_with_the_first_two_and_counts_apart_what_was_not_sen
     page.goto(f"{site}compare.html")
     page.wait_for_selector("#pairs tbody tr")
     counts = page.locator(".score strong").all_inner_texts()
-    assert counts[:3] == ["29", "7", "34"]
-    assert "14 and 76" in counts
-    assert page.locator(".scatter a").count() == 76
+    assert counts[:3] == ["30", "8", "33"]
+    assert "14 and 97" in counts
+    assert page.locator(".scatter a").count() == 77
 
 
 def test_what_a_comparison_counts_adds_up_to_what_the_board_calls_correct(
@@ -360,7 +360,7 @@ def test_pairs_of_the_best_have_pages_and_pictures_that_say_what_compare_says(pa
     page.wait_for_selector("#pairs tbody tr")
     sitehouse.follow(page.get_by_role("link", name=f"Founders, Triton against Founders' CUDA on {BOARD}"))
     said = page.inner_text(".answer")
-    assert re.search(r"70 ranked problems.+ 29, .+ 7; on 34 their intervals meet", said, re.DOTALL)
+    assert re.search(r"71 ranked problems.+ 30, .+ 8; on 33 their intervals meet", said, re.DOTALL)
     shown = page.locator("meta[property='og:image']").get_attribute("content")
     picture = page.request.get(site + shown.removeprefix("https://board.example/"))
     assert picture.ok
@@ -509,10 +509,10 @@ def test_a_comparison_takes_the_best_of_a_board_that_lacks_its_entries(page: Any
 
 
 def test_links_of_a_board_lead_to_problems_with_its_figures(page: Any, site: str) -> None:
-    page.goto(f"{site}boards/H200.html")
-    sitehouse.follow(page.get_by_role("link", name="51 are unsolved"))
-    page.wait_for_selector("#found:has-text('51 of')")
-    assert "H200" in page.inner_text(".lead")
+    page.goto(f"{site}boards/H100.html")
+    sitehouse.follow(page.get_by_role("link", name="53 are unsolved"))
+    page.wait_for_selector("#found:has-text('53 of')")
+    assert "H100" in page.inner_text(".lead")
 
 
 def test_a_problem_says_on_which_boards_it_does_not_rank(page: Any, site: str) -> None:

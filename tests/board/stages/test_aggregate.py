@@ -337,13 +337,13 @@ def test_boards_with_ranks_come_first_and_fp32_before_other_precisions():
     assert [board.name for board in boards] == ["H200", "H100-bf16", "H100"]
 
 
-def test_of_a_precisions_boards_that_of_the_reference_gpu_comes_first_then_the_fuller():
+def test_of_a_precisions_boards_the_fuller_comes_first_and_of_two_alike_that_of_the_reference_gpu():
     kernels = {key(1, 1): "# speedup 2.0\n"}
     files = [result("a", kernels, gpu=gpu) for gpu in ("A100", "H100", "H200")]
     sent = {name: submission(name, kernels) for name in ("a", "b")}
     assert [board.name for board in aggregate(files, sent, NONE)] == ["H100", "A100", "H200"]
     files.append(result("b", kernels, gpu="H200"))
-    assert [board.name for board in aggregate(files, sent, NONE)] == ["H100", "H200", "A100"]
+    assert [board.name for board in aggregate(files, sent, NONE)] == ["H200", "H100", "A100"]
 
 
 def test_only_certificates_that_take_the_rank_away_are_read(tmp_path):

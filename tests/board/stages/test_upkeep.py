@@ -98,9 +98,9 @@ def test_a_kernel_is_struck_once(tmp_path: Path) -> None:
 
 
 def test_a_struck_kernel_counts_as_missing_and_its_entry_keeps_a_rank(tmp_path: Path) -> None:
-    recorded = tmp_path / "results/H100/founders-triton.json"
+    recorded = tmp_path / "results/H200/founders-triton.json"
     recorded.parent.mkdir(parents=True)
-    shutil.copy(DATA / "results/H100/founders-triton.json", recorded)
+    shutil.copy(DATA / "results/H200/founders-triton.json", recorded)
 
     def standing() -> Standing:
         ((found,),) = (board.standings for board in load_boards(tmp_path, SUBMISSIONS))

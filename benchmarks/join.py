@@ -1,0 +1,123 @@
+"""Put the drafts that won into their entry: a folder of kernels, packed, that `kbl evaluate` can judge.
+
+    python benchmarks/tiles.py --out build/tiles.jsonl
+    python benchmarks/join.py --tiles build/tiles.jsonl --into build/joined
+    kbl evaluate build/joined/founders-triton.json --work build/evaluations
+    python benchmarks/join.py --tiles build/tiles.jsonl --into build/joined \
+        --judged build/evaluations/H200/founders-triton.json
+
+A draft joins with its fastest tile that is right, where this is faster than the reference; of two drafts for
+a problem the faster one does. With `--judged` those stay away that the evaluator did not find correct and
+faster, so that the same `kbl evaluate` has nothing left to judge and writes what `kbl record` takes. The
+entry's own files are left as they are: what is in `build/joined/founders-triton` takes their place by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
+
+from kernel_evaluator.records.keys import KernelKey  # noqa: E402
+from tiles import DRAFTS  # noqa: E402
+
+from leaderboard.files.store import read_result, write_atomically  # noqa: E402
+
+ENTRIES = ROOT / "examples"
+MOST_WORST = 0.9
+"""Of KernelBench's tolerance: a draft that is nearer to it is wrong on some other inputs."""
+LINE = 110
+
+
+def main() -> int:
+    """Write the folder and the submission; exit 0."""
+    options = _options()
+    lines = [json.loads(line) for path in options.tiles for line in path.read_text("utf-8").splitlines()]
+    entry, drafts = ENTRIES / options.entry, options.folder or DRAFTS / options.entry
+    joined = {key: _with_tile(drafts / f"{line['kernel']}.py", line) for key, line in winners(lines).items()}
+    if options.judged:
+        won = {
+            row.key for row in read_result(options.judged).rows if row.is_correct and (row.speedup or 0) > 1
+        }
+        joined = {key: source for key, source in joined.items() if key in won}
+    own = {KernelKey.parse(path.stem): path.read_text("utf-8") for path in entry.glob("level_*.py")}
+    kernels = {str(key): source for key, source in sorted({**own, **joined}.items())}
+    folder = options.into / options.entry
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("level_*.py"):
+        path.unlink()
+    metadata = (entry / "metadata.json").read_text("utf-8")
+    write_atomically(folder / "metadata.json", metadata)
+    for key, source in kernels.items():
+        write_atomically(folder / f"{key}.py", source)
+    packed = {"metadata": json.loads(metadata), "kernels": kernels}
+    submission = options.into / f"{options.entry}.json"
+    write_atomically(submission, json.dumps(packed, indent=2, ensure_ascii=False) + "\n")
+    print(f"{len(joined)} drafts joined: {', '.join(map(str, sorted(joined)))}")
+    print(f"written to {submission}, {len(kernels)} kernels")
+    return 0
+
+
+def winners(lines: Iterable[Mapping[str, Any]]) -> dict[KernelKey, Mapping[str, Any]]:
+    """The fastest right tile of each problem that is faster than the reference, by the key of sample 0."""
+    best: dict[KernelKey, Mapping[str, Any]] = {}
+    for line in lines:
+        if "failed" in line or not line["worst"] <= MOST_WORST or line["ms"] >= line["reference_ms"]:
+            continue
+        key = KernelKey.parse(line["kernel"])
+        first = KernelKey(key.level, key.problem_id)
+        if first not in best or line["ms"] < best[first]["ms"]:
+            best[first] = line
+    return best
+
+
+def _with_tile(path: Path, line: Mapping[str, Any]) -> str:
+    source, count = re.subn(
+        r"^TILE = \{.*?\}$",
+        lambda _: _shown(line["tile"]),
+        path.read_text("utf-8"),
+        count=1,
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    if not count:
+        raise ValueError(f"{path}: a draft names its tile in a statement `TILE = {{…}}` of its own")
+    return source
+
+
+def _shown(tile: Mapping[str, Any]) -> str:
+    """The statement, laid out as the formatter does: in one line where it fits."""
+    one = f"TILE = {_plain(tile)}"
+    if len(one) <= LINE:
+        return one
+    return "TILE = {\n" + "".join(f'    "{name}": {_plain(value)},\n' for name, value in tile.items()) + "}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f'"{name}": {_plain(each)}' for name, each in value.items()) + "}"
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--entry", default="founders-triton")
+    parser.add_argument(
+        "--folder", type=Path, help="of the drafts; by default the entry's in kernels/drafts/"
+    )
+    parser.add_argument("--tiles", type=Path, nargs="+", required=True, help="what tiles.py wrote")
+    parser.add_argument("--into", type=Path, default=ROOT / "build" / "joined")
+    parser.add_argument("--judged", type=Path, help="a work file of kbl evaluate")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
