@@ -5,12 +5,14 @@
 A kernel's file in `kernels/drafts/<entry>/` names the tile that it uses, `TILE = {...}`; `<file>.tiles.json`
 lists what to try. All are compiled side by side first, and then timed one after another; the same command
 goes on where it was stopped. A line says the tile, the milliseconds of a call (median), those of the
-reference, and the worst difference from it as a share of KernelBench's tolerance; or how the tile failed.
+reference, and the worst difference as a share of KernelBench's tolerance, from the reference as it ships or
+from its convolutions in full fp32, whichever is nearer; or how the tile failed.
 `join.py` puts those that won into their entry, and `kbl evaluate` says what counts.
 
     TRITON_INTERPRET=1 python benchmarks/tiles.py --device cpu --repeats 1
 
-shows without a GPU whether they are right, at the sizes of `<file>.sizes.txt`.
+shows without a GPU whether they are right, at the sizes of `<file>.sizes.txt`; in fp32 alone, since Triton's
+interpreter multiplies the bits of bf16 as if they were whole numbers.
 """
 
 from __future__ import annotations
@@ -49,6 +51,9 @@ def main() -> int:
     options = _options()
     if options.one:
         return _try(options.one, options.tiles, options.device, options.repeats, options.precision)
+    precision = precision_of(options.entry)
+    if options.device == "cpu" and precision != "fp32":
+        sys.exit(f"error: --device cpu tries drafts in fp32, and those of {options.entry} are in {precision}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     done = _lines(options.out.read_text("utf-8")) if options.out.exists() else []
     known = {(line["kernel"], line["at"]) for line in done}
@@ -57,7 +62,7 @@ def main() -> int:
         for path in sorted((options.folder or DRAFTS / options.entry).glob("level_*_sample_*.py"))
     }
     deadline = time.monotonic() + options.limit_s
-    how = ["--device", options.device, "--precision", precision_of(options.entry)]
+    how = ["--device", options.device, "--precision", precision]
     if options.device == "cuda":
         with ThreadPoolExecutor(AT_ONCE) as pool:
             half = deadline - options.limit_s / 2
@@ -125,8 +130,6 @@ def _line(path: Path, at: int) -> dict[str, Any]:
 def _try(path: Path, tiles: list[int], device: str, repeats: int, precision: str) -> int:
     """Call a file's kernel with these tiles, so often to time it, and print a line of each."""
     import torch
-    from kernel_evaluator.candidate.outputs import flatten
-    from kernel_evaluator.numerics.compare import compare, tolerance_of
     from kernel_evaluator.problems.inputs import PRECISIONS, load_module
     from kernel_evaluator.problems.problem_set import ProblemSet
 
@@ -147,19 +150,34 @@ def _try(path: Path, tiles: list[int], device: str, repeats: int, precision: str
             for each in reference.get_inputs()
         ]
         calls = [partial(model, *inputs) for model in models]
-        wanted, _ = flatten(calls[0]())
+        wanted = _outputs(calls[0])
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            exact = _outputs(calls[0])
         reference_ms = _ms(calls[0], device, repeats) if repeats else None
         for at in tiles:
             line = _line(path, at)
             draft.TILE = line["tile"]
-            given, _ = flatten(calls[1]())
-            worst = max(
-                compare(want, give, tolerance_of(want, precision, "plain")).worst
-                for want, give in zip(wanted, given, strict=True)
-            )
+            given = _outputs(calls[1])
+            worst = min(_worst(expected, given, precision) for expected in (wanted, exact))
             times = {"reference_ms": reference_ms, "ms": _ms(calls[1], device, repeats)} if repeats else {}
             print(json.dumps(line | {"worst": worst} | times), flush=True)
     return 0
+
+
+def _outputs(call: Callable[[], Any]) -> list[Any]:
+    """The tensors of a call that draws what it draws, a dropout's mask, from the same seed as any other."""
+    import torch
+    from kernel_evaluator.candidate.outputs import flatten
+
+    torch.manual_seed(0)
+    return list(flatten(call())[0])
+
+
+def _worst(wanted: list[Any], given: list[Any], precision: str) -> float:
+    from kernel_evaluator.numerics.compare import compare, tolerance_of
+
+    pairs = zip(wanted, given, strict=True)
+    return max(compare(want, give, tolerance_of(want, precision, "plain")).worst for want, give in pairs)
 
 
 def _ms(call: Callable[[], Any], device: str, repeats: int) -> float:

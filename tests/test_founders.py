@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ENTRIES = ("first-light", "founders-cuda", "founders-cutile", "founders-triton", "founders-triton-bf16")
-FOLDERS = (*(ROOT / "examples" / entry for entry in ENTRIES), ROOT / "benchmarks/kernels/drafts")
+FOLDERS = (
+    *(ROOT / "examples" / entry for entry in ENTRIES),
+    *(ROOT / "benchmarks/kernels/drafts").glob("*/"),
+)
 SOURCES = sorted(path for folder in FOLDERS for path in folder.glob("*.py"))
 
 
