@@ -19,11 +19,16 @@ from typing import Any, BinaryIO
 from kernel_evaluator.records.places import PROBLEM_SET
 
 from leaderboard.render import SiteConfig, SiteData, build_site
+from leaderboard.render.reading import sources
 from leaderboard.render.reading.sources import Places, read_site
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from synthetic import write_repository  # noqa: E402
+
+# Every site shows the same record of the red team, and to read it takes as long as the rest of a repository.
+_read_cheats = cache(sources.read_cheats)
+sources.read_cheats = lambda records, corpus: _read_cheats(records.resolve(), corpus.resolve())
 
 PROBLEMS_A_LEVEL = 3
 DECIDING = ("certificates.json", "places.json", "sharpness.json", "sharpness-bf16.json")

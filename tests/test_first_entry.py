@@ -13,6 +13,7 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
+import commandline
 import numpy
 import pytest
 from kernel_evaluator.engines import epoch
@@ -82,7 +83,7 @@ def row(folder: Path, entry: str) -> dict[str, Any]:
 def pack(folder: Path, backend: str) -> Path:
     path = folder / "submissions" / f"{backend}.json"
     path.parent.mkdir()
-    ended = kbl(folder, "pack", str(path), str(WORKED / backend), "--display-name", backend)
+    ended = commandline.kbl("pack", path, WORKED / backend, "--display-name", backend)
     assert 0 == ended.returncode, ended.stderr
     return path
 

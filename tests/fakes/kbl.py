@@ -1,8 +1,9 @@
-"""`kbl` as the tests' runner starts it: the real command line, with one more engine in the table.
+"""`kbl` as the tests' runner starts it: the real command line, with two more engines in the table.
 
 The engine `steady` judges by a kernel's first line (see `fake_engine`) as if on the CPU. STEADY_DIES_AFTER makes
 the whole process die after that many verdicts, as a runner that is taken away does. STEADY_VERDICT is what every
-kernel gets, whatever it says. STEADY_IS_PAID lets the engine send bills, at the prices of the rented GPU.
+kernel gets, whatever it says. STEADY_IS_PAID lets the engine send bills, at the prices of the rented GPU. The
+engine `fake` is that of `fake_engine`.
 
 With `--serve SOCKET` it loads everything once and forks for each command that `fakes.kbl_client` sends: the same
 code in a process of its own, without the second that importing takes.
@@ -11,31 +12,31 @@ code in a process of its own, without the second that importing takes.
 from __future__ import annotations
 
 import gc
-import json
+import marshal
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
-from fake_engine import FakeEngine
+import typer.main
+from fake_engine import FakeEngine, place
 from kernel_evaluator import scores
 from kernel_evaluator.engines import epoch
 from kernel_evaluator.problems.jobs import Verdict
 from kernel_evaluator.records.rows import Environment
 from kernel_evaluator.records.version import evaluator_sha256
-from typer.main import get_command
 
-from leaderboard.cli import app
+from leaderboard.cli import app, run
 from leaderboard.files import store
-from leaderboard.stages import engines
-from leaderboard.stages.boards import read_ranked
+from leaderboard.stages import boards, engines
 
 CPU = Environment(device="a CPU", gpu="CPU")
 LOADED_AT_LAST = (
@@ -43,8 +44,6 @@ LOADED_AT_LAST = (
     *("github", "numpy.ma", "numpy.random", "typer._adapters"),
 )
 """What a command would load only once it is under way."""
-
-Command = Callable[..., object]
 
 
 class SteadyEngine(FakeEngine):
@@ -83,8 +82,12 @@ def serve(path: str) -> None:
     for name in LOADED_AT_LAST:
         import_module(name)
     evaluator_sha256()  # once for all, as in a checkout that nobody edits
-    scores.geomean_intervals({"": np.zeros(len(read_ranked()))})  # draws what every publication resamples by
-    command = get_command(app)
+    boards._read = cache(boards._read)
+    boards.read_certificates()
+    drawn = {"": np.zeros(len(boards.read_ranked()))}
+    scores.geomean_intervals(drawn)  # every publication resamples by the same draws
+    typer.main.get_command = cache(typer.main.get_command)
+    typer.main.get_command(app)
     gc.disable()  # a command lives for a second: looking through its memory, and copying it so, takes longer
     server = socket.socket(socket.AF_UNIX)
     server.bind(f"{path}.new")
@@ -92,21 +95,23 @@ def serve(path: str) -> None:
     Path(f"{path}.new").rename(path)  # where it can be seen, somebody listens already
     while True:
         connection, _ = server.accept()
-        _run_forked(connection, server, command)
+        _run_forked(connection, server)
 
 
-def _run_forked(connection: socket.socket, server: socket.socket, command: Command) -> None:
+def _run_forked(connection: socket.socket, server: socket.socket) -> None:
     message, descriptors, *_ = socket.recv_fds(connection, 1 << 20, 2)
-    asked = json.loads(message)
+    asked = marshal.loads(message)
     child = os.fork()
     if child == 0:
         server.close()
         for target, descriptor in zip((1, 2), descriptors, strict=True):
             os.dup2(descriptor, target)
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
         os.chdir(asked["folder"])
         os.environ.clear()
         os.environ.update(asked["environment"])
-        os._exit(_code_of(command, asked["arguments"]))
+        os._exit(_code_of(asked["arguments"]))
     for descriptor in descriptors:
         os.close(descriptor)
     threading.Thread(target=_answer, args=(connection, child), daemon=True).start()
@@ -117,10 +122,11 @@ def _set_prices() -> None:
         epoch._PRICES["steady", "CPU"] = epoch._PRICES["modal", "H100"]
 
 
-def _code_of(command: Command, arguments: list[str]) -> int:
+def _code_of(arguments: list[str]) -> int:
     _set_prices()
     try:
-        command(arguments, prog_name="kbl")
+        sys.argv = ["kbl", *arguments]
+        run()
     except SystemExit as ended:
         code = ended.code
         return code if isinstance(code, int) else int(code is not None)
@@ -142,6 +148,7 @@ def _answer(connection: socket.socket, child: int) -> None:
 
 
 engines.ENGINES["steady"] = lambda *_: engines.Place(engine=SteadyEngine(), gpu="CPU")
+engines.ENGINES["fake"] = place
 if len(sys.argv) == 3 and sys.argv[1] == "--serve":
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     Path(sys.argv[2]).unlink(missing_ok=True)
@@ -149,4 +156,4 @@ if len(sys.argv) == 3 and sys.argv[1] == "--serve":
 else:
     sys.argv[0] = "kbl"
     _set_prices()
-    app()
+    run()

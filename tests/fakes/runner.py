@@ -35,8 +35,9 @@ KBL = """#!/bin/sh
 exec env PYTHONPATH="{clone}:{clone}/KernelBench:{tests}" {python} -m fakes.kbl "$@"
 """
 KBL_FORKED = """#!/bin/sh
-exec {python} -S -E {tests}/fakes/kbl_client.py {socket} "$@"
+exec {python} -S -E {client} {socket} "$@"
 """
+CLIENT = Path(__file__).with_name("kbl_client.py")
 
 
 @contextmanager
@@ -281,7 +282,10 @@ class Runner:
         shim = work / ".venv/bin/kbl"
         shim.parent.mkdir(parents=True)
         text = KBL_FORKED if self.kbl else KBL
-        shim.write_text(text.format(clone=work, tests=ROOT / "tests", python=sys.executable, socket=self.kbl))
+        tests = ROOT / "tests"
+        shim.write_text(
+            text.format(clone=work, tests=tests, python=sys.executable, client=CLIENT, socket=self.kbl)
+        )
         shim.chmod(0o755)
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,6 +124,22 @@ def test_a_full_disk_is_one_line_where_standard_output_is_closed() -> None:
     assert (2, True) == (done.returncode, last.startswith("error: standard output")), done.stderr
 
 
+ENTRY = {"metadata": {"display_name": "x"}, "kernels": {"level_1_problem_19_sample_0": "#" * 4000}}
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an entry whose kernel is no Python, and its work file."""
+    folder = tmp_path_factory.mktemp("judged")
+    wrong = {**ENTRY, "kernels": {"level_1_problem_19_sample_0": "x = "}}
+    (folder / "wrong.json").write_text(json.dumps(wrong))
+    command = [*KBL, "evaluate", "wrong.json", "--device", "cpu", "--work", "w"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    [path] = folder.glob("w/*/wrong.json")
+    path.rename(folder / "work.json")
+    return folder
+
+
 @pytest.mark.parametrize(
     ("verb", "named"),
     [
@@ -135,11 +152,10 @@ def test_a_full_disk_is_one_line_where_standard_output_is_closed() -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_file_that_finds_no_room_is_named(tmp_path: Path, verb: list[str], named: str) -> None:
-    entry = {"metadata": {"display_name": "x"}, "kernels": {"level_1_problem_19_sample_0": "#" * 4000}}
-    (tmp_path / "entry.json").write_text(json.dumps(entry))
-    kernels = {"level_1_problem_19_sample_0": "x = "}
-    (tmp_path / "wrong.json").write_text(json.dumps({**entry, "kernels": kernels}))
+def test_a_file_that_finds_no_room_is_named(
+    tmp_path: Path, request: pytest.FixtureRequest, verb: list[str], named: str
+) -> None:
+    (tmp_path / "entry.json").write_text(json.dumps(ENTRY))
     room = 60_000 if "site" in verb else 1000  # a template's bytecode, in TMPDIR, needs more
     program = (
         f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))\n"
@@ -149,13 +165,10 @@ def test_a_file_that_finds_no_room_is_named(tmp_path: Path, verb: list[str], nam
         "from leaderboard.cli import run; run()\n"
     )
     (tmp_path / "data").mkdir()
-    before = [["unpack", "entry.json"]]
+    if "pack" in verb:
+        subprocess.run([*KBL, "unpack", "entry.json"], cwd=tmp_path, check=True, capture_output=True)
     if "work.json" in verb:
-        before = [["evaluate", "wrong.json", "--device", "cpu", "--work", "w"]]
-    for command in before:
-        subprocess.run([*KBL, *command], cwd=tmp_path, check=True, capture_output=True)
-    for path in tmp_path.glob("w/*/wrong.json"):
-        path.rename(tmp_path / "work.json")
+        shutil.copytree(request.getfixturevalue("judged"), tmp_path, dirs_exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )

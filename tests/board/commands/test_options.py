@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_evaluator.problems.problem_set import ProblemSet
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -55,13 +56,16 @@ def test_a_plan_for_no_board_is_refused(tmp_path: Path) -> None:
     assert (2, True) == (done.exit_code, "--gpu must be a board or a GPU model" in done.output), done.output
 
 
-@pytest.mark.parametrize("words", ["standings", "site build --out out", "export board --out out"])
+@pytest.mark.parametrize(
+    "words", ["standings", "site build --out out --problems set", "export board --out out"]
+)
 def test_a_folder_that_holds_no_results_is_not_taken_for_a_board_without_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for folder in ("runs/one", "empty", "later/spending"):
+    for folder in ("runs/one", "empty", "later/spending", "set/level1"):
         Path(folder).mkdir(parents=True)
+    Path("set/level1/19_ReLU.py").write_text(ProblemSet().load(1, 19).source)
 
     def ended(*options: str) -> tuple[int, str]:
         done = CliRunner().invoke(app, [*words.split(), *options])

@@ -14,7 +14,7 @@ pytest.importorskip("github")
 
 from fakes.fake_github import Fault, Host, serve
 from fakes.project import PEOPLE, Project, make_origin, payload, submission
-from fakes.runner import SECRETS, Run, Runner, serve_kbl
+from fakes.runner import SECRETS, Run, Runner
 
 from leaderboard.files.reviews import read_reviews
 from leaderboard.github import queue
@@ -36,16 +36,10 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_origin(tmp_path_factory.mktemp("origin"))
 
 
-@pytest.fixture(scope="module")
-def kbl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with serve_kbl(tmp_path_factory.mktemp("kbl")) as path:
-        yield path
-
-
 @pytest.fixture
-def project(origin: Path, tmp_path: Path, kbl: Path) -> Iterator[Project]:
+def project(origin: Path, tmp_path: Path, kbl_server: Path) -> Iterator[Project]:
     shutil.copytree(origin, tmp_path / "o" / "r.git")
-    with project_of(tmp_path / "o" / "r.git", tmp_path, kbl) as made:
+    with project_of(tmp_path / "o" / "r.git", tmp_path, kbl_server) as made:
         yield made
 
 

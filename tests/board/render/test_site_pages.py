@@ -710,7 +710,7 @@ def test_a_site_is_built_where_one_stands(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "site").mkdir()
     (tmp_path / "none").mkdir()
     monkeypatch.chdir(tmp_path / "site")
-    command = ["site", "build", "--data", str(tmp_path / "none"), "--out", "."]
+    command = ["site", "build", "--data", str(tmp_path / "none"), "--out", ".", *few_problems()]
     assert [0, 0] == [CliRunner().invoke(app, command).exit_code for _ in range(2)]
     assert {"site", ".site-read"} <= {path.name for path in tmp_path.iterdir()}
     monkeypatch.chdir(tmp_path)
@@ -779,9 +779,8 @@ def test_a_kernels_file_that_did_not_fit_on_the_disk_is_written_again(copy: Path
 
 def test_without_results_there_is_a_friendly_site(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    result = CliRunner().invoke(
-        app, ["site", "build", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "site")]
-    )
+    folders = ["--data", str(tmp_path / "data"), "--out", str(tmp_path / "site"), *few_problems()]
+    result = CliRunner().invoke(app, ["site", "build", *folders])
     assert result.exit_code == 0, result.output
     assert "No entries yet" in Page(tmp_path / "site/index.html").text
     assert (tmp_path / "site/problems/1_1.html").is_file()

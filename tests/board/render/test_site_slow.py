@@ -22,7 +22,7 @@ CHOICES = {
     "matrix": ("matrix/H200.html", {"#level": "2"}, "", "level=2"),
     "entry": (f"entries/H200/{ENTRY}.html", {"#level": "2", "#status": "correct"}, "", "level=2 status=correct"),
     "problems": ("problems/index.html?family=matmul", {"#family": "pooling"}, "", "family=pooling"),
-    "problem": ("problems/1_1.html", {"#gpu": "H200"}, "", "board=H200"),
+    "problem": ("problems/1_1.html", {"#gpu": "H100"}, "", "board=H100"),
 }  # fmt: skip
 """Of each page: what is chosen before its script comes, and what its address says of that in the end."""
 

@@ -26,25 +26,24 @@ from leaderboard.stages.evaluate import Evaluation, evaluate, load_problems
 from leaderboard.stages.record import read_work_file
 
 PROGRAM = Path(__file__).parents[2] / "fake_engine.py"
+OPTIONS = ("evaluate", "--engine", "fake", "--device", "cuda")
 PROBLEMS = 60
 OWN_PROBLEM = "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
 
 
 def command(*arguments):
-    return [sys.executable, str(PROGRAM), "evaluate", "--engine", "fake", "--device", "cuda", *arguments]
+    return [sys.executable, str(PROGRAM), *OPTIONS, *arguments]
 
 
-def kbl_evaluate(folder, *arguments, delay_s=0.0, **environment):
-    env = {**os.environ, "FAKE_DELAY_S": str(delay_s), "CI": "", **environment}
-    return subprocess.run(
-        command(*arguments),
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+@pytest.fixture
+def kbl_evaluate(kbl_forked):
+    """The command with an engine that is quick, in a folder."""
+
+    def run(folder, *arguments, delay_s=0.0, **environment):
+        env = {**os.environ, "FAKE_DELAY_S": str(delay_s), "CI": "", **environment}
+        return kbl_forked(*OPTIONS, *arguments, cwd=folder, env=env)
+
+    return run
 
 
 def write_submission(folder, name="mine", problems=PROBLEMS, **kernels):
@@ -59,7 +58,7 @@ def work_file(folder, board="H200"):
     return store.read_result(folder / "build" / "evaluations" / board / "mine.json")
 
 
-def test_a_kernel_that_no_engine_can_read_fails_alone(tmp_path):
+def test_a_kernel_that_no_engine_can_read_fails_alone(kbl_evaluate, tmp_path):
     deep = "# speedup 2.0\nclass ModelNew:\n    x = 1" + "+1" * 600
     write_submission(tmp_path, problems=2, level_1_problem_3_sample_0=deep)
     ended = kbl_evaluate(tmp_path, "mine.json")
@@ -70,7 +69,7 @@ def test_a_kernel_that_no_engine_can_read_fails_alone(tmp_path):
     read_work_file(tmp_path / "build/evaluations/H200/mine.json")
 
 
-def test_every_kernel_gets_a_row_and_the_next_command_is_named(tmp_path):
+def test_every_kernel_gets_a_row_and_the_next_command_is_named(kbl_evaluate, tmp_path):
     write_submission(tmp_path)
     ended = kbl_evaluate(tmp_path, "mine.json")
     result = work_file(tmp_path)
@@ -81,14 +80,16 @@ def test_every_kernel_gets_a_row_and_the_next_command_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(("options", "labels"), [((), ()), (("--census",), ("custom",))])
-def test_a_census_is_taken_where_it_is_asked_for(tmp_path, options, labels):
+def test_a_census_is_taken_where_it_is_asked_for(kbl_evaluate, tmp_path, options, labels):
     write_submission(tmp_path, problems=1)
     ended = kbl_evaluate(tmp_path, "mine.json", *options)
     assert ended.returncode == 0, ended.stderr
     assert [labels] == [row.labels for row in work_file(tmp_path).rows]
 
 
-def test_what_failed_and_what_is_in_quarantine_is_shown_with_the_command_that_looks_again(tmp_path):
+def test_what_failed_and_what_is_in_quarantine_is_shown_with_the_command_that_looks_again(
+    kbl_evaluate, tmp_path
+):
     odd = {"level_1_problem_2_sample_0": "# status quarantined\nclass ModelNew: ...\n"}
     write_submission(tmp_path, problems=1, **odd)
     said = kbl_evaluate(tmp_path, "mine.json").stdout.splitlines()
@@ -97,7 +98,7 @@ def test_what_failed_and_what_is_in_quarantine_is_shown_with_the_command_that_lo
     assert "    kbl evaluate mine.json --again --only 1/2" in said
 
 
-def test_the_commands_that_are_named_hold_for_problems_of_one_s_own_and_for_odd_names(tmp_path):
+def test_the_commands_that_are_named_hold_for_problems_of_one_s_own_and_for_odd_names(kbl_evaluate, tmp_path):
     own = tmp_path / "own problems"
     (own / "level1").mkdir(parents=True)
     (own / "level1/2_Own.py").write_text(ProblemSet().load(1, 2).source + "# mine\n")
@@ -113,7 +114,9 @@ def test_the_commands_that_are_named_hold_for_problems_of_one_s_own_and_for_odd_
     assert not [line for line in said if "kbl record" in line], "no board takes rows of other problems"
 
 
-def test_killed_at_any_moment_the_same_command_keeps_what_was_finished_and_does_the_rest(tmp_path):
+def test_killed_at_any_moment_the_same_command_keeps_what_was_finished_and_does_the_rest(
+    kbl_evaluate, tmp_path
+):
     write_submission(tmp_path)
     path = tmp_path / "build/evaluations/H200/mine.json"
     env = {**os.environ, "FAKE_DELAY_S": "0.2"}
@@ -188,7 +191,7 @@ def test_an_interruption_ends_a_hanging_kernel_at_once_and_keeps_the_rest(tmp_pa
         (["--timeout", "-5"], "--timeout"),
     ],
 )
-def test_an_option_out_of_range_is_named(tmp_path, arguments, message):
+def test_an_option_out_of_range_is_named(kbl_evaluate, tmp_path, arguments, message):
     write_submission(tmp_path, problems=1)
     ended = kbl_evaluate(tmp_path, "mine.json", *arguments, COLUMNS="200")
     assert ended.returncode == 2
@@ -196,7 +199,7 @@ def test_an_option_out_of_range_is_named(tmp_path, arguments, message):
     assert not (tmp_path / "build").exists()
 
 
-def test_a_choice_that_picks_no_kernel_is_no_evaluation(tmp_path):
+def test_a_choice_that_picks_no_kernel_is_no_evaluation(kbl_evaluate, tmp_path):
     write_submission(tmp_path, problems=1)
     ended = kbl_evaluate(tmp_path, "mine.json", "--only", "2/40")
     assert ended.returncode == 2
@@ -204,7 +207,7 @@ def test_a_choice_that_picks_no_kernel_is_no_evaluation(tmp_path):
     assert not (tmp_path / "build").exists()
 
 
-def test_a_second_writer_is_turned_away(tmp_path):
+def test_a_second_writer_is_turned_away(kbl_evaluate, tmp_path):
     write_submission(tmp_path, problems=3)
     path = tmp_path / "build/evaluations/H200/mine.json"
     with store.locked(path):
@@ -214,7 +217,7 @@ def test_a_second_writer_is_turned_away(tmp_path):
     assert not path.exists()
 
 
-def test_two_files_of_one_entry_are_not_written_over_each_other(tmp_path):
+def test_two_files_of_one_entry_are_not_written_over_each_other(kbl_evaluate, tmp_path):
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         write_submission(tmp_path / folder, problems=1)
@@ -225,7 +228,7 @@ def test_two_files_of_one_entry_are_not_written_over_each_other(tmp_path):
     assert 0 == kbl_evaluate(tmp_path, "one/mine.json", "one/mine.json").returncode
 
 
-def test_a_broken_file_says_what_is_wrong_and_the_others_go_on(tmp_path):
+def test_a_broken_file_says_what_is_wrong_and_the_others_go_on(kbl_evaluate, tmp_path):
     (tmp_path / "broken.json").write_text('{"metadata": {}, "kernels": {}}')
     write_submission(tmp_path, problems=2)
     ended = kbl_evaluate(tmp_path, "broken.json", "missing.json", "mine.json")
@@ -236,7 +239,7 @@ def test_a_broken_file_says_what_is_wrong_and_the_others_go_on(tmp_path):
     assert len(work_file(tmp_path).rows) == 2
 
 
-def test_an_infrastructure_error_fails_the_command_and_is_tried_again_alone(tmp_path):
+def test_an_infrastructure_error_fails_the_command_and_is_tried_again_alone(kbl_evaluate, tmp_path):
     body = "# status infra_error\nclass ModelNew:\n    pass\n"
     write_submission(tmp_path, problems=3, level_1_problem_9_sample_0=body)
     first = kbl_evaluate(tmp_path, "mine.json")
@@ -245,7 +248,7 @@ def test_an_infrastructure_error_fails_the_command_and_is_tried_again_alone(tmp_
     assert "1 judged now, 3 still good" in again.stdout
 
 
-def test_what_is_named_is_judged_once_more_whatever_its_verdict_was(tmp_path):
+def test_what_is_named_is_judged_once_more_whatever_its_verdict_was(kbl_evaluate, tmp_path):
     write_submission(tmp_path, problems=3)
     kbl_evaluate(tmp_path, "mine.json")
     again = kbl_evaluate(tmp_path, "mine.json", "--again", "--only", "1/2")
@@ -254,13 +257,13 @@ def test_what_is_named_is_judged_once_more_whatever_its_verdict_was(tmp_path):
     )
 
 
-def test_only_what_is_chosen_is_judged(tmp_path):
+def test_only_what_is_chosen_is_judged(kbl_evaluate, tmp_path):
     write_submission(tmp_path, problems=5)
     kbl_evaluate(tmp_path, "mine.json", "--only", "1/2,1/4")
     assert [row.key.problem_id for row in work_file(tmp_path).rows] == [2, 4]
 
 
-def test_another_profile_and_other_sizes_keep_files_of_their_own(tmp_path):
+def test_another_profile_and_other_sizes_keep_files_of_their_own(kbl_evaluate, tmp_path):
     write_submission(tmp_path, problems=1)
     kbl_evaluate(tmp_path, "mine.json", "--profile", "compat")
     kbl_evaluate(tmp_path, "mine.json", "--sizes", "reduced")
@@ -268,7 +271,7 @@ def test_another_profile_and_other_sizes_keep_files_of_their_own(tmp_path):
     assert work_file(tmp_path, board="H200-reduced").sizes == "reduced"
 
 
-def test_a_kernel_whose_problem_is_missing_is_named_and_the_others_are_judged(tmp_path):
+def test_a_kernel_whose_problem_is_missing_is_named_and_the_others_are_judged(kbl_evaluate, tmp_path):
     level = tmp_path / "set" / "level1"
     level.mkdir(parents=True)
     (level / "1_Only.py").write_text(OWN_PROBLEM)
@@ -279,7 +282,7 @@ def test_a_kernel_whose_problem_is_missing_is_named_and_the_others_are_judged(tm
     assert len(work_file(tmp_path, board="H200-own-problems").rows) == 1
 
 
-def test_a_problem_that_cannot_be_one_is_named_before_anything_is_judged(tmp_path):
+def test_a_problem_that_cannot_be_one_is_named_before_anything_is_judged(kbl_evaluate, tmp_path):
     level = tmp_path / "set" / "level1"
     level.mkdir(parents=True)
     (level / "1_Windows.py").write_bytes(b"\xef\xbb\xbf" + OWN_PROBLEM.replace("\n", "\r\n").encode())
@@ -301,7 +304,7 @@ def test_a_problem_that_cannot_be_one_is_named_before_anything_is_judged(tmp_pat
     )
 
 
-def test_problems_of_ones_own_cost_no_verdict_on_the_boards(tmp_path):
+def test_problems_of_ones_own_cost_no_verdict_on_the_boards(kbl_evaluate, tmp_path):
     write_submission(tmp_path, problems=2)
     kbl_evaluate(tmp_path, "mine.json")
     before = work_file(tmp_path)
@@ -314,7 +317,7 @@ def test_problems_of_ones_own_cost_no_verdict_on_the_boards(tmp_path):
     assert "0 judged now, 2 still good" in kbl_evaluate(tmp_path, "mine.json", "--problems", "set").stdout
 
 
-def test_recorded_rows_are_reused_without_a_work_file(tmp_path):
+def test_recorded_rows_are_reused_without_a_work_file(kbl_evaluate, tmp_path):
     write_submission(tmp_path, problems=3)
     kbl_evaluate(tmp_path, "mine.json")
     path = store.result_path(tmp_path / "build/evaluations", "H200", "mine")
@@ -326,7 +329,7 @@ def test_recorded_rows_are_reused_without_a_work_file(tmp_path):
     assert "3 judged now, 0 still good" in kbl_evaluate(tmp_path, "mine.json", "--profile", "compat").stdout
 
 
-def test_progress_is_a_line_a_kernel_without_a_terminal_and_nothing_in_ci(tmp_path):
+def test_progress_is_a_line_a_kernel_without_a_terminal_and_nothing_in_ci(kbl_evaluate, tmp_path):
     write_submission(tmp_path, problems=2)
     lines = kbl_evaluate(tmp_path, "mine.json").stderr.splitlines()
     assert lines[0] == "[1/2] 1/1 correct 2x (1.96-2.04)"
@@ -335,11 +338,11 @@ def test_progress_is_a_line_a_kernel_without_a_terminal_and_nothing_in_ci(tmp_pa
     assert kbl_evaluate(tmp_path, "mine.json", CI="true").stderr == ""
 
 
-def test_an_unknown_engine_is_named_with_the_choices(tmp_path):
+def test_an_unknown_engine_is_named_with_the_choices(kbl_evaluate, tmp_path):
     write_submission(tmp_path, problems=1)
     ended = kbl_evaluate(tmp_path, "mine.json", "--engine", "cloud")
     assert ended.returncode == 2
-    assert "--engine must be one of local, modal, ray, fake, got 'cloud'" in ended.stderr
+    assert "--engine must be one of local, modal, ray, steady, fake, got 'cloud'" in ended.stderr
 
 
 def evaluation_of(folder, problems, gpu=GPU.gpu):
@@ -457,7 +460,7 @@ def test_an_interruption_right_after_a_row_keeps_it(tmp_path):
     assert [1, 2, 3] == [row.key.problem_id for row in store.read_result(evaluation.path).rows]
 
 
-def test_figures_that_json_has_no_word_for_do_not_break_the_file(tmp_path):
+def test_figures_that_json_has_no_word_for_do_not_break_the_file(kbl_evaluate, tmp_path):
     write_submission(
         tmp_path, problems=1, level_1_problem_1_sample_0="# status mismatch\nclass ModelNew: ...\n"
     )

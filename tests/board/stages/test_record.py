@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 from fake_engine import GPU, FakeEngine
@@ -24,8 +22,9 @@ BODY = "class ModelNew:\n    pass\n"
 class Repository:
     """A folder with one submission, evaluated by the engine of the tests."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, kbl):
         self.folder = folder
+        self.kbl = kbl
         self.data = folder / "data"
         self.write("# speedup 2.0\n", "# speedup 0.5\n", "# status mismatch\n")
 
@@ -49,16 +48,7 @@ class Repository:
 
     def record(self, *arguments):
         known = [option for name in "abc" for option in ("--evaluator", name * 64)]
-        arguments = ["record", *map(str, arguments), *known]
-        program = "from leaderboard.cli import app; app()"
-        return subprocess.run(
-            [sys.executable, "-c", program, *arguments],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        return self.kbl("record", *arguments, *known, cwd=self.folder)
 
     def refuse(self, work):
         """Record in this process and give what is said."""
@@ -85,8 +75,8 @@ class Repository:
 
 
 @pytest.fixture
-def repository(tmp_path):
-    return Repository(tmp_path)
+def repository(tmp_path, kbl_forked):
+    return Repository(tmp_path, kbl_forked)
 
 
 def test_a_first_result_is_revision_one_with_a_row_a_line_and_nothing_else_in_data(repository):

@@ -180,7 +180,7 @@ def test_a_source_that_cannot_be_executed_here_is_left_to_the_gpu(builder: Build
 
 def test_a_build_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     with Builder(cache_root=tmp_path / "cache", workers=1, arch="", timeout_s=6) as builder:
-        built = build(builder, HEAD + "while True: pass")
+        built = build(builder, HEAD + "time.sleep(600)")
     assert built.status is BuildStatus.FAILED
     assert "longer than 6 s" in built.message
 

@@ -37,7 +37,7 @@ def is_without_verdict_or_timed_again(row):
 
 
 @pytest.fixture(scope="module")
-def rows():
+def rows(measured):
     names = ("few calls", "slower", "slow in trials", "wrong", "no weights", "zeros later", "right")
     sources = (
         FEW_CALLS,
@@ -48,7 +48,7 @@ def rows():
         SLOW_THEN_ZEROS,
         kernel("pass"),
     )
-    found = judge(jobs_of(*sources), is_without_verdict_or_timed_again)
+    found = measured(jobs_of(*sources), is_without_verdict_or_timed_again)
     return {name: found[sample] for sample, name in enumerate(names)}
 
 
@@ -59,14 +59,14 @@ def test_a_kernel_whose_calls_take_long_is_called_eight_times_in_all(rows):
     assert row.elsewhere is None
 
 
-def test_a_reference_whose_first_call_takes_long_costs_no_more_calls_of_a_slow_kernel():
+def test_a_reference_whose_first_call_takes_long_costs_no_more_calls_of_a_slow_kernel(measured):
     """As where it prepares its weights when it first meets them."""
     prepares = "if self.norm.weight.sum() != getattr(self, 'known', None): time.sleep(0.1)"
     known = "self.known = self.norm.weight.sum().clone()"
     forward = f"{prepares}\n        {known}\n        return self.norm"
     source = PROBLEM.source.replace("import torch\n", "import time\nimport torch\n", 1)
     problem = replace(PROBLEM, source=source.replace("return self.norm", forward))
-    row = judge(jobs_of(FEW_CALLS, problem=problem), is_without_verdict_or_timed_again)[0]
+    row = measured(jobs_of(FEW_CALLS, problem=problem), is_without_verdict_or_timed_again)[0]
     assert (row.status, row.runtime_ms.n) == ("correct", 6)
     assert max(row.rounds["reference_ms"]) < 50
 
