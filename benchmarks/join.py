@@ -60,7 +60,7 @@ def main() -> int:
     packed = {"metadata": json.loads(metadata), "kernels": kernels}
     submission = options.into / f"{options.entry}.json"
     write_atomically(submission, json.dumps(packed, indent=2, ensure_ascii=False) + "\n")
-    print(f"{len(joined)} drafts joined: {', '.join(map(str, sorted(joined)))}")
+    print(f"joined: {', '.join(map(str, sorted(joined))) or 'none'}")
     print(f"written to {submission}, {len(kernels)} kernels")
     return 0
 

@@ -39,24 +39,38 @@ def test_each_tile_has_its_time_and_its_error_and_one_that_fails_costs_no_other(
     assert "too much shared memory" in done.stdout
 
 
+def join(
+    folder: Path, *tried: tuple[str, dict[str, int], dict[str, object]], judged: Path | None = None
+) -> str:
+    """Have drafts join founders-triton in `joined` below the folder; what the command says."""
+    lines = [{"kernel": key, "tile": tile, "reference_ms": 2.5, **said} for key, tile, said in tried]
+    (folder / "tiles.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for key, _, _ in tried:
+        (folder / f"{key}.py").write_text(f'# {key}\nTILE = {{\n    "BLOCK": 9,\n}}\n')
+    command = [
+        sys.executable,
+        ROOT / "benchmarks/join.py",
+        "--tiles",
+        folder / "tiles.jsonl",
+        "--folder",
+        folder,
+    ]
+    command += ["--into", folder / "joined", *(["--judged", judged] if judged else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
 def test_drafts_that_won_join_their_entry_with_their_fastest_right_tile(tmp_path: Path) -> None:
-    tried = [
+    said = join(
+        tmp_path,
         ("level_1_problem_60_sample_0", {"BLOCK": 1}, {"worst": 0.1, "ms": 2.0}),
         ("level_1_problem_60_sample_1", {"BLOCK": 2}, {"worst": 0.1, "ms": 1.0}),
         ("level_1_problem_60_sample_1", {"BLOCK": 3}, {"worst": 1.7, "ms": 0.5}),
         ("level_1_problem_66_sample_0", {"BLOCK": 4}, {"worst": 0.1, "ms": 3.0}),
         ("level_1_problem_72_sample_0", {"BLOCK": 5}, {"failed": "OutOfResources"}),
-    ]
-    lines = [{"kernel": key, "tile": tile, "reference_ms": 2.5, **said} for key, tile, said in tried]
-    tiles = tmp_path / "tiles.jsonl"
-    tiles.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    for key, _, _ in tried:
-        (tmp_path / f"{key}.py").write_text(f'# {key}\nTILE = {{\n    "BLOCK": 9,\n}}\n')
-    folders = ("--folder", tmp_path, "--into", tmp_path / "joined")
-    command = [sys.executable, ROOT / "benchmarks/join.py", "--tiles", tiles, *folders]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "1 drafts joined: level_1_problem_60_sample_0\n" in done.stdout
+    )
+    assert said.startswith("joined: level_1_problem_60_sample_0\n")
     joined = json.loads((tmp_path / "joined/founders-triton.json").read_text("utf-8"))
     new = '# level_1_problem_60_sample_1\nTILE = {"BLOCK": 2}\n'
     own = json.loads((ROOT / "submissions/founders-triton.json").read_text("utf-8"))
@@ -64,3 +78,19 @@ def test_drafts_that_won_join_their_entry_with_their_fastest_right_tile(tmp_path
     assert joined["metadata"] == own["metadata"]
     folder = tmp_path / "joined/founders-triton"
     assert {path.stem: path.read_text("utf-8") for path in folder.glob("*.py")} == joined["kernels"]
+
+
+def test_of_drafts_that_were_judged_those_stay_that_are_correct_and_faster(tmp_path: Path) -> None:
+    right = {"worst": 0.1, "ms": 1.0}
+    said = join(
+        tmp_path,
+        ("level_1_problem_61_sample_0", {"BLOCK": 1}, right),
+        ("level_3_problem_48_sample_0", {"BLOCK": 2}, right),
+        ("level_4_problem_1_sample_0", {"BLOCK": 3}, right),
+        judged=ROOT / "data/results/H200/founders-triton.json",
+    )
+    assert said.startswith("joined: level_1_problem_61_sample_0\n")
+    joined = json.loads((tmp_path / "joined/founders-triton.json").read_text("utf-8"))["kernels"]
+    assert joined["level_1_problem_61_sample_0"].endswith('TILE = {"BLOCK": 1}\n')
+    own = json.loads((ROOT / "submissions/founders-triton.json").read_text("utf-8"))["kernels"]
+    assert joined == own | {"level_1_problem_61_sample_0": joined["level_1_problem_61_sample_0"]}
