@@ -26,9 +26,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
-from tiles import DRAFTS  # noqa: E402
+from tiles import DRAFTS, lines_in  # noqa: E402
 
 from leaderboard.files.store import read_result, write_atomically  # noqa: E402
+from leaderboard.runs.pack import find_kernels, pack, write  # noqa: E402
 
 ENTRIES = ROOT / "examples"
 MOST_WORST = 0.9
@@ -39,7 +40,7 @@ LINE = 110
 def main() -> int:
     """Write the folder and the submission; exit 0."""
     options = _options()
-    lines = [json.loads(line) for path in options.tiles for line in path.read_text("utf-8").splitlines()]
+    lines = [line for path in options.tiles for line in lines_in(path.read_text("utf-8"))]
     entry, drafts = ENTRIES / options.entry, options.folder or DRAFTS / options.entry
     joined = {key: _with_tile(drafts / f"{line['kernel']}.py", line) for key, line in winners(lines).items()}
     if options.judged:
@@ -47,8 +48,7 @@ def main() -> int:
             row.key for row in read_result(options.judged).rows if row.is_correct and (row.speedup or 0) > 1
         }
         joined = {key: source for key, source in joined.items() if key in won}
-    own = {KernelKey.parse(path.stem): path.read_text("utf-8") for path in entry.glob("level_*.py")}
-    kernels = {str(key): source for key, source in sorted({**own, **joined}.items())}
+    kernels = {**find_kernels([entry]), **joined}
     folder = options.into / options.entry
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("level_*.py"):
@@ -57,9 +57,8 @@ def main() -> int:
     write_atomically(folder / "metadata.json", metadata)
     for key, source in kernels.items():
         write_atomically(folder / f"{key}.py", source)
-    packed = {"metadata": json.loads(metadata), "kernels": kernels}
     submission = options.into / f"{options.entry}.json"
-    write_atomically(submission, json.dumps(packed, indent=2, ensure_ascii=False) + "\n")
+    write(submission, pack(kernels, json.loads(metadata), submission.name))
     print(f"joined: {', '.join(map(str, sorted(joined))) or 'none'}")
     print(f"written to {submission}, {len(kernels)} kernels")
     return 0

@@ -38,6 +38,8 @@ from kernel_evaluator.records.keys import KernelKey  # noqa: E402
 from kernel_evaluator.records.rows import BOARD_PRECISIONS  # noqa: E402
 from upstream_way import load, synchronize  # noqa: E402
 
+from leaderboard.files.submission import load as load_submission  # noqa: E402
+
 DRAFTS = ROOT / "benchmarks" / "kernels" / "drafts"
 """A folder for each entry that they may join."""
 AT_ONCE = 8
@@ -51,11 +53,11 @@ def main() -> int:
     options = _options()
     if options.one:
         return _try(options.one, options.tiles, options.device, options.repeats, options.precision)
-    precision = precision_of(options.entry)
+    precision = load_submission(ROOT / "submissions" / f"{options.entry}.json").precision
     if options.device == "cpu" and precision != "fp32":
         sys.exit(f"error: --device cpu tries drafts in fp32, and those of {options.entry} are in {precision}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    done = _lines(options.out.read_text("utf-8")) if options.out.exists() else []
+    done = lines_in(options.out.read_text("utf-8")) if options.out.exists() else []
     known = {(line["kernel"], line["at"]) for line in done}
     left = {
         path: [at for at in range(len(_tiles(path))) if (path.stem, at) not in known]
@@ -80,18 +82,13 @@ def main() -> int:
     return 1 if missing or any("failed" in line for line in done + lines) else 0
 
 
-def precision_of(entry: str) -> str:
-    """What an entry's kernels are judged in."""
-    return str(json.loads((ROOT / "examples" / entry / "metadata.json").read_text("utf-8"))["precision"])
-
-
 def _said(path: Path, tiles: list[int], how: list[str], deadline: float) -> list[dict[str, Any]]:
     """What processes of their own say of a file's tiles: one that dies costs the tile that it was at."""
     left, lines = list(tiles), []
     while left and time.monotonic() < deadline:
         command = [sys.executable, __file__, "--one", str(path), "--tiles", ",".join(map(str, left))]
         output, died = _run([*command, *how], deadline)
-        new = _lines(output)
+        new = lines_in(output)
         lines += new
         left = left[len(new) :]
         if left and died:
@@ -99,7 +96,8 @@ def _said(path: Path, tiles: list[int], how: list[str], deadline: float) -> list
     return lines
 
 
-def _lines(text: str) -> list[dict[str, Any]]:
+def lines_in(text: str) -> list[dict[str, Any]]:
+    """The lines about tiles in what was written or printed."""
     return [json.loads(line) for line in text.splitlines() if line.startswith('{"kernel"')]
 
 
@@ -130,25 +128,21 @@ def _line(path: Path, at: int) -> dict[str, Any]:
 def _try(path: Path, tiles: list[int], device: str, repeats: int, precision: str) -> int:
     """Call a file's kernel with these tiles, so often to time it, and print a line of each."""
     import torch
-    from kernel_evaluator.problems.inputs import PRECISIONS, load_module
+    from kernel_evaluator.problems.inputs import PRECISIONS, InputSource
     from kernel_evaluator.problems.problem_set import ProblemSet
 
     key, small = KernelKey.parse(path.stem), path.with_suffix(".sizes.txt")
     problem = ProblemSet().load(key.level, key.problem_id)
     if device == "cpu" and small.exists():
         problem = replace(problem, source=f"{problem.source}\n{small.read_text('utf-8')}")
-    reference, draft = load_module(problem), load(path, path.stem)
+    dtype, draft = PRECISIONS[precision], load(path, path.stem)
+    source = InputSource(problem, device, dtype)
     with torch.no_grad(), torch.device(device):
         models = []
-        for made in (reference.Model, draft.ModelNew):
+        for made in (source.module.Model, draft.ModelNew):
             torch.manual_seed(0)
-            models.append(made(*reference.get_init_inputs()).to(device, PRECISIONS[precision]))
-        inputs = [
-            each.to(device, PRECISIONS[precision] if each.is_floating_point() else each.dtype)
-            if torch.is_tensor(each)
-            else each
-            for each in reference.get_inputs()
-        ]
+            models.append(made(*source.module.get_init_inputs()).to(device, dtype))
+        inputs = source.draw(0, "plain")
         calls = [partial(model, *inputs) for model in models]
         wanted = _outputs(calls[0])
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
