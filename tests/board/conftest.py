@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.runner import CLIENT, serve_kbl
+from fakes.runner import kbl_client, serve_kbl
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +23,7 @@ def kbl_forked(kbl_server: Path) -> Callable[..., subprocess.CompletedProcess[st
     """Runs a command in a process of its own; `options` are those of `subprocess.run`."""
 
     def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-S", "-E", str(CLIENT), str(kbl_server), *map(str, arguments)]
+        command = [*kbl_client(kbl_server), *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
 
     return run

@@ -34,10 +34,11 @@ STEP_TIMEOUT_S = 240
 KBL = """#!/bin/sh
 exec env PYTHONPATH="{clone}:{clone}/KernelBench:{tests}" {python} -m fakes.kbl "$@"
 """
-KBL_FORKED = """#!/bin/sh
-exec {python} -S -E {client} {socket} "$@"
-"""
-CLIENT = Path(__file__).with_name("kbl_client.py")
+
+
+def kbl_client(server: Path) -> list[str]:
+    """The command that has a server of `fakes.kbl` run what is appended to it."""
+    return [sys.executable, "-S", "-E", str(Path(__file__).with_name("kbl_client.py")), str(server)]
 
 
 @contextmanager
@@ -281,11 +282,10 @@ class Runner:
     def _install(self, work: Path) -> bool:
         shim = work / ".venv/bin/kbl"
         shim.parent.mkdir(parents=True)
-        text = KBL_FORKED if self.kbl else KBL
-        tests = ROOT / "tests"
-        shim.write_text(
-            text.format(clone=work, tests=tests, python=sys.executable, client=CLIENT, socket=self.kbl)
-        )
+        if self.kbl:
+            shim.write_text(f'#!/bin/sh\nexec {shlex.join(kbl_client(self.kbl))} "$@"\n')
+        else:
+            shim.write_text(KBL.format(clone=work, tests=ROOT / "tests", python=sys.executable))
         shim.chmod(0o755)
         return True
 
