@@ -82,21 +82,23 @@ while True:
 
 
 def test_who_forks_all_the_time_stands_still_once_it_is_stopped():
-    """A fork that has begun goes on: where nothing waits for it, none to two of twenty tries stand still.
-
-    On a busy machine some may take longer than is waited for.
-    """
+    """A fork that has begun goes on. A try that is given up, as on a busy machine, says nothing."""
     forking = subprocess.Popen([sys.executable, "-c", FORKS], stdout=subprocess.PIPE, start_new_session=True)
     stood = []
     try:
         assert forking.stdout.readline() == b"ready\n"
-        for _ in range(20):
+        deadline = time.monotonic() + 60
+        while len(stood) < 20 and time.monotonic() < deadline:
+            started = time.monotonic()
             stopped = sandbox.stop_all(forking.pid)
+            is_given_up = time.monotonic() - started >= sandbox._STOP_S
             now = sandbox.descendants(forking.pid)
-            stood.append(set(now) <= set(stopped) and {x for pid in now for x in states(pid)} <= set("TZ"))
+            stands = set(now) <= set(stopped) and {x for pid in now for x in states(pid)} <= set("TZ")
+            if not is_given_up:
+                stood.append(stands)
             sandbox.signal_all({*stopped, *now}, signal.SIGCONT)
             time.sleep(0.01)
-        assert stood.count(True) > 7
+        assert stood == [True] * 20
     finally:
         os.killpg(forking.pid, signal.SIGKILL)
         forking.wait()
