@@ -41,3 +41,9 @@ def serving(api_key="", keys=None, own_problems=False, **options):
     finally:
         server.should_exit = True
         thread.join(timeout=30)
+
+
+def wait_until_taken(client, ticket):
+    """Wait until a device has taken a judgement, so that what is sent next comes into another batch."""
+    while client.look(ticket.id).state == "queued":
+        time.sleep(0.01)

@@ -22,7 +22,7 @@ from jsonschema import Draft202012Validator
 from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Status
-from own_server import WORKER, serving
+from own_server import WORKER, serving, wait_until_taken
 
 from leaderboard.client import JudgeClient, ServerError
 from leaderboard.serve import process, workers
@@ -78,6 +78,7 @@ def test_two_devices_judge_at_the_same_time():
 def test_a_kernel_that_kills_the_worker_takes_none_of_its_batch_along(tmp_path):
     with serving() as url, JudgeClient(url) as client:
         first = client.submit(1, 1, f"# until {tmp_path}/all-are-sent\n{KERNEL}")
+        wait_until_taken(client, first)
         tickets = [client.submit(1, 2, f"# speedup {n}.0\n{KERNEL}") for n in (2, 3)]
         deadly = client.submit(1, 3, f"# die\n{KERNEL}")
         deep = client.submit(1, 3, f"x = 1{'+1' * 600}\n{KERNEL}")

@@ -11,7 +11,7 @@ from kernel_evaluator.problems.jobs import Settings
 from kernel_evaluator.problems.problem_set import ProblemSet
 from kernel_evaluator.records.rows import Status
 from kernel_evaluator.timing import floor
-from own_server import serving
+from own_server import serving, wait_until_taken
 from prometheus_client.parser import text_string_to_metric_families
 
 from leaderboard import client as client_module
@@ -227,8 +227,7 @@ def test_settings_that_come_in_turns_each_keep_a_process_ready():
 def test_what_needs_no_timing_does_not_wait_behind_what_does(tmp_path):
     with serving(batch_size=1) as url, JudgeClient(url) as client:
         first = client.submit(1, 1, f"# until {tmp_path}/all-are-sent\n{KERNEL}")
-        while client.look(first.id).state == "queued":
-            time.sleep(0.01)
+        wait_until_taken(client, first)
         timed, last = (client.submit(1, 1, f"# sleep {s}\n{KERNEL}") for s in (0.3, 600))
         fast = client.submit(1, 2, KERNEL, measure=False)
         (tmp_path / "all-are-sent").touch()
@@ -263,6 +262,7 @@ def test_what_is_written_about_a_kernel_is_shown_to_its_key_alone(tmp_path, keys
         JudgeClient(url, api_key=beside) as other,
     ):
         first = trainer.submit(1, 1, f"# until {tmp_path}/all-are-sent\n{KERNEL}")
+        wait_until_taken(trainer, first)
         mine, _ = trainer.submit(1, 2, failing), other.submit(1, 3, KERNEL)
         (tmp_path / "all-are-sent").touch()
         assert trainer.wait(first.id, 60).is_correct
