@@ -1,15 +1,16 @@
 """Put the drafts that won into their entry: a folder of kernels, packed, that `kbl evaluate` can judge.
 
     python benchmarks/tiles.py --out build/tiles.jsonl
-    python benchmarks/join.py --tiles build/tiles.jsonl --into build/joined
+    python benchmarks/join.py --tiles build/tiles.jsonl --board H200
     kbl evaluate build/joined/founders-triton.json --work build/evaluations
-    python benchmarks/join.py --tiles build/tiles.jsonl --into build/joined \
+    python benchmarks/join.py --tiles build/tiles.jsonl --board H200 \
         --judged build/evaluations/H200/founders-triton.json
 
-A draft joins with its fastest tile that is right, where this is faster than the reference; of two drafts for
-a problem the faster one does. With `--judged` those stay away that the evaluator did not find correct and
-faster, so that the same `kbl evaluate` has nothing left to judge and writes what `kbl record` takes. The
-entry's own files are left as they are: what is in `build/joined/founders-triton` takes their place by hand.
+A draft joins with its fastest tile that is right, where this is faster than the reference and than the
+entry's own kernel, by what is recorded on the board; of two drafts for a problem the faster one does. With
+`--judged` those stay away that the evaluator did not find correct and as fast, so that the same `kbl
+evaluate` has nothing left to judge and writes what `kbl record` takes. The entry's own files are left as
+they are: what is in `build/joined/founders-triton` takes their place by hand.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "KernelBench"), str(ROOT)]
 from kernel_evaluator.records.keys import KernelKey  # noqa: E402
 from tiles import DRAFTS, lines_in  # noqa: E402
 
-from leaderboard.files.store import read_result, write_atomically  # noqa: E402
+from leaderboard.files.store import read_result, recorded_path, write_atomically  # noqa: E402
 from leaderboard.runs.pack import find_kernels, pack, write  # noqa: E402
 
 ENTRIES = ROOT / "examples"
@@ -42,13 +43,15 @@ def main() -> int:
     options = _options()
     lines = [line for path in options.tiles for line in lines_in(path.read_text("utf-8"))]
     entry, drafts = ENTRIES / options.entry, options.folder or DRAFTS / options.entry
-    joined = {key: _with_tile(drafts / f"{line['kernel']}.py", line) for key, line in winners(lines).items()}
+    kernels = find_kernels([entry])
+    recorded = speedups(recorded_path(ROOT / "data", options.board, options.entry))
+    to_beat = {key: max(recorded.get(key, 1.0), 1.0) for key in kernels}
+    chosen = winners(lines, to_beat)
     if options.judged:
-        won = {
-            row.key for row in read_result(options.judged).rows if row.is_correct and (row.speedup or 0) > 1
-        }
-        joined = {key: source for key, source in joined.items() if key in won}
-    kernels = {**find_kernels([entry]), **joined}
+        found = speedups(options.judged)
+        chosen = {key: line for key, line in chosen.items() if found.get(key, 0.0) > to_beat.get(key, 1.0)}
+    joined = {key: _with_tile(drafts / f"{line['kernel']}.py", line) for key, line in chosen.items()}
+    kernels |= joined
     folder = options.into / options.entry
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("level_*.py"):
@@ -64,14 +67,23 @@ def main() -> int:
     return 0
 
 
-def winners(lines: Iterable[Mapping[str, Any]]) -> dict[KernelKey, Mapping[str, Any]]:
-    """The fastest right tile of each problem that is faster than the reference, by the key of sample 0."""
+def speedups(path: Path) -> dict[KernelKey, float]:
+    """What a result file says of its correct kernels."""
+    return {row.key: row.speedup or 0.0 for row in read_result(path).rows if row.is_correct}
+
+
+def winners(
+    lines: Iterable[Mapping[str, Any]], to_beat: Mapping[KernelKey, float]
+) -> dict[KernelKey, Mapping[str, Any]]:
+    """The fastest right tile of each problem that beats the speedup to beat, or 1, by the key of sample 0."""
     best: dict[KernelKey, Mapping[str, Any]] = {}
     for line in lines:
-        if "failed" in line or not line["worst"] <= MOST_WORST or line["ms"] >= line["reference_ms"]:
+        if "failed" in line or not line["worst"] <= MOST_WORST:
             continue
         key = KernelKey.parse(line["kernel"])
         first = KernelKey(key.level, key.problem_id)
+        if line["reference_ms"] / line["ms"] <= to_beat.get(first, 1.0):
+            continue
         if first not in best or line["ms"] < best[first]["ms"]:
             best[first] = line
     return best
@@ -113,6 +125,9 @@ def _options() -> argparse.Namespace:
         "--folder", type=Path, help="of the drafts; by default the entry's in kernels/drafts/"
     )
     parser.add_argument("--tiles", type=Path, nargs="+", required=True, help="what tiles.py wrote")
+    parser.add_argument(
+        "--board", required=True, help="whose recorded rows are to be beaten: H200, H200-bf16"
+    )
     parser.add_argument("--into", type=Path, default=ROOT / "build" / "joined")
     parser.add_argument("--judged", type=Path, help="a work file of kbl evaluate")
     return parser.parse_args()

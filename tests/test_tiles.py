@@ -54,6 +54,8 @@ def join(
         folder / "tiles.jsonl",
         "--folder",
         folder,
+        "--board",
+        "H200",
     ]
     command += ["--into", folder / "joined", *(["--judged", judged] if judged else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -80,17 +82,38 @@ def test_drafts_that_won_join_their_entry_with_their_fastest_right_tile(tmp_path
     assert {path.stem: path.read_text("utf-8") for path in folder.glob("*.py")} == joined["kernels"]
 
 
-def test_of_drafts_that_were_judged_those_stay_that_are_correct_and_faster(tmp_path: Path) -> None:
-    right = {"worst": 0.1, "ms": 1.0}
+def test_a_draft_takes_the_place_of_a_kernel_that_is_slower_by_the_record(tmp_path: Path) -> None:
+    recorded = json.loads((ROOT / "data/results/H200/founders-triton.json").read_text("utf-8"))["rows"]
+    faster, slower = (
+        next(row for row in recorded if row["status"] == "correct" and row["key"].startswith(level))
+        for level in ("level_1", "level_2")
+    )
     said = join(
         tmp_path,
-        ("level_1_problem_61_sample_0", {"BLOCK": 1}, right),
-        ("level_3_problem_48_sample_0", {"BLOCK": 2}, right),
-        ("level_4_problem_1_sample_0", {"BLOCK": 3}, right),
-        judged=ROOT / "data/results/H200/founders-triton.json",
+        (faster["key"], {"BLOCK": 1}, {"worst": 0.1, "ms": 2.5 / (faster["speedup"] * 1.1)}),
+        (slower["key"], {"BLOCK": 2}, {"worst": 0.1, "ms": 2.5 / (slower["speedup"] * 0.9)}),
     )
-    assert said.startswith("joined: level_1_problem_61_sample_0\n")
+    assert said.startswith(f"joined: {faster['key']}\n")
     joined = json.loads((tmp_path / "joined/founders-triton.json").read_text("utf-8"))["kernels"]
-    assert joined["level_1_problem_61_sample_0"].endswith('TILE = {"BLOCK": 1}\n')
     own = json.loads((ROOT / "submissions/founders-triton.json").read_text("utf-8"))["kernels"]
-    assert joined == own | {"level_1_problem_61_sample_0": joined["level_1_problem_61_sample_0"]}
+    assert own.keys() == joined.keys()
+    assert {faster["key"]} == {key for key in own if joined[key] != own[key]}
+
+
+def test_of_drafts_that_were_judged_those_stay_that_are_correct_and_faster(tmp_path: Path) -> None:
+    judged = json.loads((ROOT / "data/results/H200/founders-triton.json").read_text("utf-8"))
+    rows = [row for row in judged["rows"] if row["status"] == "correct"][:2]
+    for row, factor in zip(rows, (1.2, 0.9), strict=True):
+        row["speedup"] *= factor
+    (tmp_path / "judged.json").write_text(json.dumps(judged))
+    said = join(
+        tmp_path,
+        *((row["key"], {"BLOCK": 1}, {"worst": 0.1, "ms": 0.01}) for row in rows),
+        ("level_4_problem_1_sample_0", {"BLOCK": 3}, {"worst": 0.1, "ms": 1.0}),
+        judged=tmp_path / "judged.json",
+    )
+    assert said.startswith(f"joined: {rows[0]['key']}\n")
+    joined = json.loads((tmp_path / "joined/founders-triton.json").read_text("utf-8"))["kernels"]
+    assert joined[rows[0]["key"]].endswith('TILE = {"BLOCK": 1}\n')
+    own = json.loads((ROOT / "submissions/founders-triton.json").read_text("utf-8"))["kernels"]
+    assert joined == own | {rows[0]["key"]: joined[rows[0]["key"]]}
