@@ -67,11 +67,9 @@ def recorded_rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    yield context.new_page()
-    context.close()
+@pytest.fixture(scope="module")
+def viewport() -> dict[str, int]:
+    return {"width": 1440, "height": 900}
 
 
 def front(page: Any, site: str) -> Any:

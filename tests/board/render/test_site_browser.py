@@ -723,14 +723,12 @@ UNSEEN_OR_MISNAMED_ON_A_CARD = """() => {
 
 @pytest.mark.parametrize("name", sitehouse.PAGE_KINDS)
 def test_no_page_is_wider_than_a_phone_and_every_figure_on_a_card_has_its_columns_name(
-    browser: Any, site: str, name: str
+    page: Any, site: str, name: str
 ) -> None:
-    context = browser.new_context(viewport=PHONE)
-    opened = context.new_page()
-    sitehouse.visit(opened, site + name)
-    assert opened.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    assert opened.evaluate(UNSEEN_OR_MISNAMED_ON_A_CARD) == []
-    context.close()
+    page.set_viewport_size(PHONE)
+    sitehouse.visit(page, site + name)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert page.evaluate(UNSEEN_OR_MISNAMED_ON_A_CARD) == []
 
 
 TOO_SMALL = """() => [...document.querySelectorAll('main :is(button, .what, input, select, .crumbs a, th > a)')]
@@ -805,12 +803,10 @@ def test_forced_colours_keep_apart_what_colour_alone_tells(browser: Any, site: s
     context.close()
 
 
-def test_the_page_for_a_file_fits_the_narrowest_phone(browser: Any, site: str) -> None:
-    context = browser.new_context(viewport={"width": 320, "height": 640})
-    opened = context.new_page()
-    sitehouse.visit(opened, f"{site}submit.html")
-    assert opened.evaluate("document.documentElement.scrollWidth") <= 320
-    context.close()
+def test_the_page_for_a_file_fits_the_narrowest_phone(page: Any, site: str) -> None:
+    page.set_viewport_size({"width": 320, "height": 640})
+    sitehouse.visit(page, f"{site}submit.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
 def test_a_page_fetches_one_small_file_to_show_one_kernel(page: Any, site: str) -> None:
@@ -919,15 +915,13 @@ UNDER_A_LINE = """() => [...document.querySelectorAll('svg.chart')].flatMap((cha
 
 @pytest.mark.parametrize("name", ["records/H200.html", "entries/H200/hostile.html", "index.html"])
 def test_on_a_phone_the_marks_under_a_line_have_room_beside_each_other(
-    browser: Any, site: str, name: str
+    page: Any, site: str, name: str
 ) -> None:
-    context = browser.new_context(viewport=PHONE)
-    opened = context.new_page()
-    sitehouse.visit(opened, site + name)
-    gaps = opened.evaluate(UNDER_A_LINE)
+    page.set_viewport_size(PHONE)
+    sitehouse.visit(page, site + name)
+    gaps = page.evaluate(UNDER_A_LINE)
     assert len(gaps) > 1
     assert min(gaps) > 0
-    context.close()
 
 
 COLLIDING = """() => [...document.querySelectorAll('svg.chart')].flatMap((chart) => {
@@ -940,13 +934,11 @@ COLLIDING = """() => [...document.querySelectorAll('svg.chart')].flatMap((chart)
 
 
 @pytest.mark.parametrize("name", ["index.html", "problems/index.html", "problems/1_1.html"])
-def test_on_a_phone_no_two_labels_of_a_chart_lie_over_each_other(browser: Any, site: str, name: str) -> None:
-    context = browser.new_context(viewport=PHONE)
-    opened = context.new_page()
-    sitehouse.visit(opened, site + name)
-    assert opened.locator("svg.chart text").count() > 1
-    assert opened.evaluate(COLLIDING) == []
-    context.close()
+def test_on_a_phone_no_two_labels_of_a_chart_lie_over_each_other(page: Any, site: str, name: str) -> None:
+    page.set_viewport_size(PHONE)
+    sitehouse.visit(page, site + name)
+    assert page.locator("svg.chart text").count() > 1
+    assert page.evaluate(COLLIDING) == []
 
 
 def test_the_matrix_breaks_no_word_of_usual_length(page: Any, site: str) -> None:
