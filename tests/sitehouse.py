@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gzip
 import json
 import shutil
@@ -62,6 +63,7 @@ HOSTILE_SOURCE = (
 def repository() -> Path:
     """Write the repository once a test run: eight entries on two GPUs, a hostile one, a baseline."""
     root = Path(tempfile.mkdtemp(prefix="site-tests-"))
+    atexit.register(shutil.rmtree, root)
     write_repository(
         root, entries=6, gpus=("H200", "H100"), levels=(1, 2, 3, 4), most=PROBLEMS_A_LEVEL, source_length=900
     )

@@ -2,7 +2,7 @@
 
 A program keeps all pixels of a few channels in registers: it writes a convolution's result to its place in the
 concatenation, and normalises what the next one reads with one read. Maps too large for that take a pass for the
-statistics and one that normalises. The transitions pool before their 1x1 convolutions, which then have a quarter to do.
+statistics and one that normalises.
 """
 
 import torch
@@ -49,22 +49,22 @@ def gathered(
     features_ptr,
     p,
     c,
-    C: tl.constexpr,
+    channels,
+    added,
+    total,
     P: tl.constexpr,
-    NEW: tl.constexpr,
-    TOTAL: tl.constexpr,
+    ALL_NEW: tl.constexpr,
     STORE: tl.constexpr,
 ):
-    """Pixels p, [.., 1], and channels c, [1, ..], of features with C channels, the last NEW of which come from another
-    tensor; these may be stored behind the others. 0 where there are none."""
-    row = p.to(tl.int64)
-    old = C - NEW
-    is_new = (p < P) & (c >= old) & (c < C)
-    x = tl.load(new_ptr + row * NEW + (c - old), mask=is_new, other=0.0)
+    """Pixels p, [.., 1], and channels c, [1, ..], of features the last of which, or all, come from another tensor;
+    these may be stored behind the others. 0 where there are none."""
+    old = channels - added
+    is_new = (p < P) & (c >= old) & (c < channels)
+    x = tl.load(new_ptr + p * added + (c - old), mask=is_new, other=0.0)
     if STORE:
-        tl.store(features_ptr + row * TOTAL + c, x, mask=is_new)
-    if NEW < C:
-        x += tl.load(features_ptr + row * TOTAL + c, mask=(p < P) & (c < old), other=0.0)
+        tl.store(features_ptr + p * total + c, x, mask=is_new)
+    if not ALL_NEW:
+        x += tl.load(features_ptr + p * total + c, mask=(p < P) & (c < old), other=0.0)
     return x
 
 
@@ -78,10 +78,11 @@ def whole_kernel(
     var_ptr,
     batches_ptr,
     y_ptr,
-    C: tl.constexpr,
+    channels,
+    added,
+    total,
     P: tl.constexpr,
-    NEW: tl.constexpr,
-    TOTAL: tl.constexpr,
+    ALL_NEW: tl.constexpr,
     EPS: tl.constexpr,
     MOMENTUM: tl.constexpr,
     BLOCK_P: tl.constexpr,
@@ -90,16 +91,16 @@ def whole_kernel(
     """Put new features to the others; batch norm and ReLU of all pixels of a program's channels."""
     c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
     p = tl.arange(0, BLOCK_P)[:, None]
-    kept = c < C
+    kept = c < channels
     there = (p < P) & kept[None, :]
-    x = gathered(new_ptr, features_ptr, p, c[None, :], C, P, NEW, TOTAL, C < TOTAL)
+    x = gathered(new_ptr, features_ptr, p, c[None, :], channels, added, total, P, ALL_NEW, True)
     mean = tl.sum(x, axis=0) / P
     x = tl.where(there, x - mean[None, :], 0.0)
     m2 = tl.sum(x * x, axis=0)
     update_running(c, kept, mean, m2, mean_ptr, var_ptr, batches_ptr, P, MOMENTUM)
     scale = tl.load(weight_ptr + c, mask=kept) / tl.sqrt(m2 / P + EPS)
     x = x * scale[None, :] + tl.load(bias_ptr + c, mask=kept)[None, :]
-    tl.store(y_ptr + p * C + c[None, :], tl.where(x < 0.0, 0.0, x), mask=there)
+    tl.store(y_ptr + p * channels + c[None, :], tl.where(x < 0.0, 0.0, x), mask=there)
 
 
 @triton.jit
@@ -107,14 +108,17 @@ def moments_kernel(
     new_ptr,
     features_ptr,
     parts_ptr,
-    C: tl.constexpr,
+    channels,
+    added,
+    total,
     P: tl.constexpr,
-    NEW: tl.constexpr,
-    TOTAL: tl.constexpr,
+    ALL_NEW: tl.constexpr,
+    STORE: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_C: tl.constexpr,
 ):
-    """Put new features to the others; mean, sum of squares around it, and count of every so many tiles, by Welford's update: [3, parts, C]."""
+    """Put new features to the others; mean, sum of squares around it, and count of every so many tiles, by Welford's
+    update: [3, parts, channels]."""
     slot, slots = tl.program_id(0), tl.num_programs(0)
     c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     p = slot * BLOCK_P + tl.arange(0, BLOCK_P)[:, None]
@@ -123,21 +127,23 @@ def moments_kernel(
     m2 = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
     step = 0.0
     for _ in range(tl.cdiv(P, slots * BLOCK_P)):
-        there = (p < P) & (c < C)[None, :]
-        x = gathered(new_ptr, features_ptr, p, c[None, :], C, P, NEW, TOTAL, C < TOTAL)
+        there = (p < P) & (c < channels)[None, :]
+        x = gathered(
+            new_ptr, features_ptr, p.to(tl.int64), c[None, :], channels, added, total, P, ALL_NEW, STORE
+        )
         step += 1.0
         delta = tl.where(there, x - mean, 0.0)
         mean += delta * (1.0 / step)
         m2 += delta * (x - mean)
         count += tl.where(p < P, 1.0, 0.0)
         p += slots * BLOCK_P
-    total = tl.sum(tl.sum(count, axis=1), axis=0)
-    center = tl.sum(count * mean, axis=0) / total
+    pixels = tl.sum(tl.sum(count, axis=1), axis=0)
+    center = tl.sum(count * mean, axis=0) / pixels
     m2 = tl.sum(m2 + count * (mean - center[None, :]) * (mean - center[None, :]), axis=0)
-    at = parts_ptr + slot * C + c
-    tl.store(at, center, mask=c < C)
-    tl.store(at + slots * C, m2, mask=c < C)
-    tl.store(at + 2 * slots * C, tl.zeros([BLOCK_C], tl.float32) + total, mask=c < C)
+    at = parts_ptr + slot * channels + c
+    tl.store(at, center, mask=c < channels)
+    tl.store(at + slots * channels, m2, mask=c < channels)
+    tl.store(at + 2 * slots * channels, tl.zeros([BLOCK_C], tl.float32) + pixels, mask=c < channels)
 
 
 @triton.jit
@@ -150,7 +156,7 @@ def join_kernel(
     batches_ptr,
     fold_ptr,
     slots,
-    C: tl.constexpr,
+    channels,
     P: tl.constexpr,
     EPS: tl.constexpr,
     MOMENTUM: tl.constexpr,
@@ -160,18 +166,18 @@ def join_kernel(
     """The parts' moments into the scale and shift of a batch norm."""
     c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
     slot = tl.arange(0, SLOTS)[:, None]
-    kept = c < C
-    at = parts_ptr + slot * C + c[None, :]
+    kept = c < channels
+    at = parts_ptr + slot * channels + c[None, :]
     there = (slot < slots) & kept[None, :]
     means = tl.load(at, mask=there, other=0.0)
-    m2s = tl.load(at + slots * C, mask=there, other=0.0)
-    counts = tl.load(at + 2 * slots * C, mask=there, other=0.0)
+    m2s = tl.load(at + slots * channels, mask=there, other=0.0)
+    counts = tl.load(at + 2 * slots * channels, mask=there, other=0.0)
     mean = tl.sum(counts * means, axis=0) / P
     m2 = tl.sum(m2s + counts * (means - mean[None, :]) * (means - mean[None, :]), axis=0)
     update_running(c, kept, mean, m2, mean_ptr, var_ptr, batches_ptr, P, MOMENTUM)
     scale = tl.load(weight_ptr + c, mask=kept) / tl.sqrt(m2 / P + EPS)
     tl.store(fold_ptr + c, scale, mask=kept)
-    tl.store(fold_ptr + C + c, tl.load(bias_ptr + c, mask=kept) - mean * scale, mask=kept)
+    tl.store(fold_ptr + channels + c, tl.load(bias_ptr + c, mask=kept) - mean * scale, mask=kept)
 
 
 @triton.jit
@@ -180,19 +186,21 @@ def norm_kernel(
     features_ptr,
     fold_ptr,
     y_ptr,
-    C: tl.constexpr,
+    channels,
+    added,
+    total,
     P: tl.constexpr,
-    NEW: tl.constexpr,
-    TOTAL: tl.constexpr,
+    ALL_NEW: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_C: tl.constexpr,
 ):
     """Batch norm and ReLU of the features."""
     c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
     p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)[:, None]
-    x = gathered(new_ptr, features_ptr, p, c, C, P, NEW, TOTAL, False)
-    x = x * tl.load(fold_ptr + c, mask=c < C) + tl.load(fold_ptr + C + c, mask=c < C)
-    tl.store(y_ptr + p.to(tl.int64) * C + c, tl.where(x < 0.0, 0.0, x), mask=(p < P) & (c < C))
+    kept = c < channels
+    x = gathered(new_ptr, features_ptr, p.to(tl.int64), c, channels, added, total, P, ALL_NEW, False)
+    x = x * tl.load(fold_ptr + c, mask=kept) + tl.load(fold_ptr + channels + c, mask=kept)
+    tl.store(y_ptr + p.to(tl.int64) * channels + c, tl.where(x < 0.0, 0.0, x), mask=(p < P) & kept)
 
 
 @triton.jit
@@ -306,10 +314,12 @@ def fold(new: torch.Tensor, features: torch.Tensor, total: int, bn: nn.BatchNorm
         new,
         features,
         parts,
-        C=channels,
+        channels,
+        new.shape[1],
+        total,
         P=pixels,
-        NEW=new.shape[1],
-        TOTAL=total,
+        ALL_NEW=new.shape[1] == channels,
+        STORE=channels < total,
         BLOCK_P=block_p,
         BLOCK_C=block_c,
         num_warps=4,
@@ -324,7 +334,7 @@ def fold(new: torch.Tensor, features: torch.Tensor, total: int, bn: nn.BatchNorm
         bn.num_batches_tracked,
         folded,
         slots,
-        C=channels,
+        channels,
         P=pixels,
         EPS=bn.eps,
         MOMENTUM=bn.momentum,
@@ -351,10 +361,11 @@ def norm_relu(new: torch.Tensor, features: torch.Tensor, bn: nn.BatchNorm2d) -> 
             bn.running_var,
             bn.num_batches_tracked,
             y,
-            C=channels,
+            channels,
+            added,
+            total,
             P=pixels,
-            NEW=added,
-            TOTAL=total,
+            ALL_NEW=added == channels,
             EPS=bn.eps,
             MOMENTUM=bn.momentum,
             BLOCK_P=block_p,
@@ -368,10 +379,11 @@ def norm_relu(new: torch.Tensor, features: torch.Tensor, bn: nn.BatchNorm2d) -> 
         features,
         fold(new, features, total, bn),
         y,
-        C=channels,
+        channels,
+        added,
+        total,
         P=pixels,
-        NEW=added,
-        TOTAL=total,
+        ALL_NEW=added == channels,
         BLOCK_P=block_p,
         BLOCK_C=block_c,
         num_warps=4,
@@ -512,6 +524,6 @@ class ModelNew(nn.Module):
         *blocks, last = self.dense_blocks
         for block, layer in zip(blocks, self.transition_layers):
             bn, _, conv, pool = layer.transition
-            x = convolve(average_pool(block(x, bn), pool), conv)
+            x = average_pool(convolve(block(x, bn), conv), pool)
         x = pixel_mean(last(x, self.final_bn))
         return F.linear(x, self.classifier.weight, self.classifier.bias)

@@ -317,10 +317,14 @@ def grid_of(x: torch.Tensor, block_p: int) -> tuple[tuple[int, int], dict]:
     """A grid over tiles of pixels and channels, and what the kernels need to know of it."""
     channels = x.shape[1]
     pixels, block_c = x.numel() // channels, min(64, triton.next_power_of_2(channels))
-    sizes = {"C": channels, "P": pixels, "BLOCK_P": block_p, "BLOCK_C": block_c}
-    return (triton.cdiv(pixels, block_p), triton.cdiv(channels, block_c)), sizes | {
-        "num_warps": TILE["num_warps"]
+    sizes = {
+        "C": channels,
+        "P": pixels,
+        "BLOCK_P": block_p,
+        "BLOCK_C": block_c,
+        "num_warps": TILE["num_warps"],
     }
+    return (triton.cdiv(pixels, block_p), triton.cdiv(channels, block_c)), sizes
 
 
 def join(parts: torch.Tensor, pixels: int, bn: nn.BatchNorm2d) -> torch.Tensor:

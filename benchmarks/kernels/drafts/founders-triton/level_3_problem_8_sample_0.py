@@ -2,7 +2,7 @@
 
 Statistics take one read of each result; one pass in place applies the first norm and ReLU, and one applies both norms
 before the sum, the sum and the last ReLU, and lays the result out as PyTorch does. The shortcut's 1x1 convolution has
-few inputs, so it is computed anew where it is needed, and its result is never written.
+few inputs, so it may be computed anew where it is needed, and its result is never written then.
 """
 
 import torch
@@ -11,8 +11,9 @@ import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"PIXELS": 64, "PART": 32, "SLOTS": 1056, "LAST": 64, "num_warps": 4}
-"""A tile's pixels where it normalises, where it takes statistics, and in the last pass; the statistics' parts."""
+TILE = {"SHORTCUT": "cudnn", "PIXELS": 64, "PART": 32, "SLOTS": 1056, "LAST": 32, "num_warps": 4}
+"""What the shortcut is convolved by: "cudnn", or where it is needed, of numbers as they are, "fp32", or rounded to
+"tf32"; a tile's pixels where it normalises, where it takes statistics, and in the last pass; the statistics' parts."""
 
 
 @triton.jit
@@ -43,6 +44,12 @@ def update_running(
 
 
 @triton.jit
+def nearest(x):
+    """The nearest number with the eleven bits that TF32 holds."""
+    return ((x.to(tl.int32, bitcast=True) + 0x1000) & -8192).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def shortcut(
     x_ptr,
     weight_ptr,
@@ -56,15 +63,19 @@ def shortcut(
     OUT_HEIGHT: tl.constexpr,
     OUT_WIDTH: tl.constexpr,
     STRIDE: tl.constexpr,
+    TF32: tl.constexpr,
 ):
-    """The 1x1 convolution of [IN, HEIGHT, WIDTH] images at the pixels p, [.., 1], and channels c, [1, ..], of the result."""
+    """The 1x1 convolution of [IN, HEIGHT, WIDTH] images at pixels p, [.., 1], and channels c, [1, ..], of its result."""
     image = (p // (OUT_HEIGHT * OUT_WIDTH)).to(tl.int64)
     row, column = p // OUT_WIDTH % OUT_HEIGHT * STRIDE, p % OUT_WIDTH * STRIDE
     at = x_ptr + (image * IN * HEIGHT + row) * WIDTH + column
-    y = tl.load(at, mask=p < P, other=0.0) * tl.load(weight_ptr + c * IN, mask=c < C, other=0.0)
-    for k in range(1, IN):
+    y = tl.zeros([p.shape[0], c.shape[1]], tl.float32)
+    for k in range(IN):
         x = tl.load(at + k * HEIGHT * WIDTH, mask=p < P, other=0.0)
-        y += x * tl.load(weight_ptr + c * IN + k, mask=c < C, other=0.0)
+        weight = tl.load(weight_ptr + c * IN + k, mask=c < C, other=0.0)
+        if TF32:
+            x, weight = nearest(x), nearest(weight)
+        y += x * weight
     return y
 
 
@@ -82,10 +93,12 @@ def moments_kernel(
     OUT_HEIGHT: tl.constexpr,
     OUT_WIDTH: tl.constexpr,
     STRIDE: tl.constexpr,
+    TF32: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_C: tl.constexpr,
 ):
-    """Of x, or of the shortcut that x has: mean, sum of squares around it, and count of every so many tiles, by Welford's update: [3, parts, C]."""
+    """Mean, sum of squares around it, and count of every so many tiles, by Welford's update: [3, parts, C]; of x, or of
+    the shortcut that x has."""
     slot, slots = tl.program_id(0), tl.num_programs(0)
     c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     p = slot * BLOCK_P + tl.arange(0, BLOCK_P)[:, None]
@@ -109,6 +122,7 @@ def moments_kernel(
                 OUT_HEIGHT,
                 OUT_WIDTH,
                 STRIDE,
+                TF32,
             )
         else:
             x = tl.load(x_ptr + p.to(tl.int64) * C + c[None, :], mask=there, other=0.0)
@@ -185,16 +199,18 @@ def last_kernel(
     y_ptr,
     C: tl.constexpr,
     P: tl.constexpr,
+    SHORTCUT: tl.constexpr,
     IN: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     OUT_HEIGHT: tl.constexpr,
     OUT_WIDTH: tl.constexpr,
     STRIDE: tl.constexpr,
+    TF32: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_C: tl.constexpr,
 ):
-    """Both batch norms, their sum, ReLU, from [S, C] to [C, S]."""
+    """Both batch norms, their sum, ReLU, from [S, C] to [C, S]; x is the shortcut's input or its convolution's result."""
     S: tl.constexpr = OUT_HEIGHT * OUT_WIDTH
     blocks = tl.cdiv(S, BLOCK_S)
     image = tl.program_id(0) // blocks
@@ -205,20 +221,24 @@ def last_kernel(
     first = image.to(tl.int64) * C * S
     y = tl.load(conv_ptr + first + s * C + c, mask=there)
     y = y * tl.load(fold_ptr + c, mask=kept) + tl.load(fold_ptr + C + c, mask=kept)
-    short = shortcut(
-        x_ptr,
-        weight_ptr,
-        image * S + s,
-        c,
-        P,
-        C,
-        IN,
-        HEIGHT,
-        WIDTH,
-        OUT_HEIGHT,
-        OUT_WIDTH,
-        STRIDE,
-    )
+    if SHORTCUT:
+        short = shortcut(
+            x_ptr,
+            weight_ptr,
+            image * S + s,
+            c,
+            P,
+            C,
+            IN,
+            HEIGHT,
+            WIDTH,
+            OUT_HEIGHT,
+            OUT_WIDTH,
+            STRIDE,
+            TF32,
+        )
+    else:
+        short = tl.load(x_ptr + first + s * C + c, mask=there)
     y += short * tl.load(short_fold_ptr + c, mask=kept) + tl.load(short_fold_ptr + C + c, mask=kept)
     tl.store(y_ptr + first + c * S + s, tl.where(y < 0.0, 0.0, y), mask=there)
 
@@ -263,6 +283,7 @@ def fold(
         OUT_HEIGHT=out_height,
         OUT_WIDTH=out_width,
         STRIDE=conv.stride[0],
+        TF32=TILE["SHORTCUT"] == "tf32",
         BLOCK_P=block_p,
         BLOCK_C=block_c,
         num_warps=TILE["num_warps"],
@@ -305,7 +326,8 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         x = x.contiguous()
-        out = convolve(channels_last(x), self.conv1)
+        last = channels_last(x)
+        out = convolve(last, self.conv1)
         batch, channels, height, width = size = out.shape
         pixels = batch * height * width
         block_c = min(64, triton.next_power_of_2(channels))
@@ -320,23 +342,27 @@ class ModelNew(nn.Module):
         )
         out = convolve(out, self.conv2)
         conv, bn = self.downsample
+        own = TILE["SHORTCUT"] != "cudnn"
+        short = x if own else convolve(last, conv)
         y = torch.empty(size, device=x.device, dtype=x.dtype)
         grid = (batch * triton.cdiv(height * width, TILE["LAST"]), triton.cdiv(channels, block_c))
         last_kernel[grid](
             out,
             fold(self.bn2, size, out, self.conv2, False),
-            x,
+            short,
             conv.weight,
-            fold(bn, size, x, conv, True),
+            fold(bn, size, short, conv, own),
             y,
             C=channels,
             P=pixels,
+            SHORTCUT=own,
             IN=x.shape[1],
             HEIGHT=x.shape[2],
             WIDTH=x.shape[3],
             OUT_HEIGHT=height,
             OUT_WIDTH=width,
             STRIDE=conv.stride[0],
+            TF32=TILE["SHORTCUT"] == "tf32",
             BLOCK_S=TILE["LAST"],
             BLOCK_C=block_c,
             num_warps=TILE["num_warps"],
