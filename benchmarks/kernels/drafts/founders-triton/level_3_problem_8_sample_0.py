@@ -12,8 +12,8 @@ import triton.language as tl
 from torch import nn
 
 TILE = {"SHORTCUT": "cudnn", "PIXELS": 64, "PART": 32, "SLOTS": 1056, "LAST": 32, "num_warps": 4}
-"""What the shortcut is convolved by: "cudnn", or where it is needed, of numbers as they are, "fp32", or rounded to
-"tf32"; a tile's pixels where it normalises, where it takes statistics, and in the last pass; the statistics' parts."""
+"""Whether the shortcut is convolved by "cudnn", or in "fp32" where it is needed; a tile's pixels where it normalises,
+where it takes statistics, and in the last pass; the statistics' parts."""
 
 
 @triton.jit
@@ -44,12 +44,6 @@ def update_running(
 
 
 @triton.jit
-def nearest(x):
-    """The nearest number with the eleven bits that TF32 holds."""
-    return ((x.to(tl.int32, bitcast=True) + 0x1000) & -8192).to(tl.float32, bitcast=True)
-
-
-@triton.jit
 def shortcut(
     x_ptr,
     weight_ptr,
@@ -63,7 +57,6 @@ def shortcut(
     OUT_HEIGHT: tl.constexpr,
     OUT_WIDTH: tl.constexpr,
     STRIDE: tl.constexpr,
-    TF32: tl.constexpr,
 ):
     """The 1x1 convolution of [IN, HEIGHT, WIDTH] images at pixels p, [.., 1], and channels c, [1, ..], of its result."""
     image = (p // (OUT_HEIGHT * OUT_WIDTH)).to(tl.int64)
@@ -72,10 +65,7 @@ def shortcut(
     y = tl.zeros([p.shape[0], c.shape[1]], tl.float32)
     for k in range(IN):
         x = tl.load(at + k * HEIGHT * WIDTH, mask=p < P, other=0.0)
-        weight = tl.load(weight_ptr + c * IN + k, mask=c < C, other=0.0)
-        if TF32:
-            x, weight = nearest(x), nearest(weight)
-        y += x * weight
+        y += x * tl.load(weight_ptr + c * IN + k, mask=c < C, other=0.0)
     return y
 
 
@@ -93,7 +83,6 @@ def moments_kernel(
     OUT_HEIGHT: tl.constexpr,
     OUT_WIDTH: tl.constexpr,
     STRIDE: tl.constexpr,
-    TF32: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_C: tl.constexpr,
 ):
@@ -122,7 +111,6 @@ def moments_kernel(
                 OUT_HEIGHT,
                 OUT_WIDTH,
                 STRIDE,
-                TF32,
             )
         else:
             x = tl.load(x_ptr + p.to(tl.int64) * C + c[None, :], mask=there, other=0.0)
@@ -206,7 +194,6 @@ def last_kernel(
     OUT_HEIGHT: tl.constexpr,
     OUT_WIDTH: tl.constexpr,
     STRIDE: tl.constexpr,
-    TF32: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_C: tl.constexpr,
 ):
@@ -235,7 +222,6 @@ def last_kernel(
             OUT_HEIGHT,
             OUT_WIDTH,
             STRIDE,
-            TF32,
         )
     else:
         short = tl.load(x_ptr + first + s * C + c, mask=there)
@@ -283,7 +269,6 @@ def fold(
         OUT_HEIGHT=out_height,
         OUT_WIDTH=out_width,
         STRIDE=conv.stride[0],
-        TF32=TILE["SHORTCUT"] == "tf32",
         BLOCK_P=block_p,
         BLOCK_C=block_c,
         num_warps=TILE["num_warps"],
@@ -362,7 +347,6 @@ class ModelNew(nn.Module):
             OUT_HEIGHT=height,
             OUT_WIDTH=width,
             STRIDE=conv.stride[0],
-            TF32=TILE["SHORTCUT"] == "tf32",
             BLOCK_S=TILE["LAST"],
             BLOCK_C=block_c,
             num_warps=TILE["num_warps"],
