@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import ssl
 import time
 import uuid
 from collections.abc import Iterator
@@ -35,6 +36,9 @@ settings.register_profile(
     "any machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+# A client reads the certificates of all authorities when it is made; hundreds are, and none of them needs any.
+ssl.create_default_context = cache(ssl.create_default_context)
 
 # A process builds its commands once; here each call of one would build all of them anew.
 typer.testing._get_command = cache(typer.testing._get_command)
