@@ -43,7 +43,7 @@ from leaderboard.files.store import write_atomically  # noqa: E402
 
 KBL = [sys.executable, "-c", "from leaderboard.cli import app; app()"]
 PROBLEMS = [f"{level}/{at}" for level, count in ((1, 100), (2, 100), (3, 50)) for at in range(1, count + 1)]
-REDTEAM_PARTS = 4
+REDTEAM_PARTS = TILES_PARTS = 4
 REPORTS = {"reality": ("reality",), "redteam": tuple(f"redteam-{at}" for at in range(REDTEAM_PARTS))}
 """The steps of a report. What the present evaluator reported is done again only where `--only` names it."""
 
@@ -143,10 +143,7 @@ def steps(work: Path, parts: int) -> list[Step]:
             command=[sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider"],
         ),
         script("worked", "--work", str(work / "worked")),
-        *(
-            script("tiles", "--entry", entry, "--out", str(work / f"tiles-{entry}.jsonl"), suffix=f"-{entry}")
-            for entry in sorted(folder.name for folder in DRAFTS.glob("*/"))
-        ),
+        *_tiles(work),
         script("prompt_examples", "--out", str(work / "prompt_examples.json")),
         audit("founders-cuda"),
         audit("founders-triton"),
@@ -154,6 +151,16 @@ def steps(work: Path, parts: int) -> list[Step]:
         *in_parts("torch-compile-max-autotune"),
         *in_parts("torch-compile-max-autotune-bf16"),
     ]
+
+
+def _tiles(work: Path) -> list[Step]:
+    """Every draft with each of its tiles, in parts that several GPUs can share."""
+    made = []
+    for entry, at in product(sorted(folder.name for folder in DRAFTS.glob("*/")), range(TILES_PARTS)):
+        name = f"tiles-{entry}-{at}"
+        share = ["--entry", entry, "--part", f"{at}/{TILES_PARTS}", "--out", str(work / f"{name}.jsonl")]
+        made.append(Step(name=name, command=[sys.executable, "benchmarks/tiles.py", *share]))
+    return made
 
 
 def _certify_again(work: Path) -> list[Step]:

@@ -59,9 +59,11 @@ def main() -> int:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     done = lines_in(options.out.read_text("utf-8")) if options.out.exists() else []
     known = {(line["kernel"], line["at"]) for line in done}
+    part, parts = map(int, options.part.split("/"))
+    share = slice(part, None, parts)
     left = {
         path: [at for at in range(len(_tiles(path))) if (path.stem, at) not in known]
-        for path in sorted((options.folder or DRAFTS / options.entry).glob("level_*_sample_*.py"))
+        for path in sorted((options.folder or DRAFTS / options.entry).glob("level_*_sample_*.py"))[share]
     }
     deadline = time.monotonic() + options.limit_s
     how = ["--device", options.device, "--precision", precision]
@@ -213,6 +215,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--entry", default="founders-triton", help="the drafts are for it, in its precision")
     parser.add_argument("--folder", type=Path, help="by default the entry's in kernels/drafts/")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "tiles.jsonl")
+    parser.add_argument(
+        "--part", default="0/1", help="only this share of the drafts: 0/4 is the first of four"
+    )
     parser.add_argument("--limit-s", type=float, default=1e6)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--repeats", type=int, default=20, help="timed calls of each")

@@ -37,6 +37,18 @@ def test_each_tile_has_its_time_and_its_error_and_one_that_fails_costs_no_other(
     assert lines[2]["worst"] > 10
     assert min(lines[at][time] for at in (0, 2) for time in ("ms", "reference_ms")) > 0
     assert "too much shared memory" in done.stdout
+    others = [
+        sys.executable,
+        script,
+        "--folder",
+        tmp_path,
+        "--out",
+        tmp_path / "others.jsonl",
+        "--part",
+        "1/2",
+    ]
+    done = subprocess.run(others, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "0 tiles are left\n"), "one draft is the first of two shares"
 
 
 def join(
