@@ -75,6 +75,11 @@ def gpu_here() -> str:
     return gpu_model(next(iter(visible_devices().values()), ""))
 
 
+def script(name: str, *arguments: str, suffix: str = "") -> Step:
+    """A step that is one of the scripts beside this one."""
+    return Step(name=name + suffix, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
+
+
 def steps(work: Path, parts: int) -> list[Step]:
     """What there is to do, the most telling first; large entries in so many parts."""
     gpu = gpu_here()
@@ -91,9 +96,6 @@ def steps(work: Path, parts: int) -> list[Step]:
     def audit(entry: str) -> Step:
         result, found = f"data/results/{gpu}/{entry}.json", str(work / f"audit-{entry}.json")
         return Step(name=f"audit-{entry}", command=[*KBL, "audit", result, "--out", found])
-
-    def script(name: str, *arguments: str, suffix: str = "") -> Step:
-        return Step(name=name + suffix, command=[sys.executable, f"benchmarks/{name}.py", *arguments])
 
     def redteam(at: int) -> Step:
         share = ("--part", f"{at}/{REDTEAM_PARTS}", "--out", str(work / f"redteam-{at}"))
@@ -157,9 +159,8 @@ def _tiles(work: Path) -> list[Step]:
     """Every draft with each of its tiles, in parts that several GPUs can share."""
     made = []
     for entry, at in product(sorted(folder.name for folder in DRAFTS.glob("*/")), range(TILES_PARTS)):
-        name = f"tiles-{entry}-{at}"
-        share = ["--entry", entry, "--part", f"{at}/{TILES_PARTS}", "--out", str(work / f"{name}.jsonl")]
-        made.append(Step(name=name, command=[sys.executable, "benchmarks/tiles.py", *share]))
+        share = ("--part", f"{at}/{TILES_PARTS}", "--out", str(work / f"tiles-{entry}-{at}.jsonl"))
+        made.append(script("tiles", "--entry", entry, *share, suffix=f"-{entry}-{at}"))
     return made
 
 

@@ -32,7 +32,6 @@ def pooled(
     x_ptr,
     p,
     c,
-    bias,
     P: tl.constexpr,
     C: tl.constexpr,
     HEIGHT: tl.constexpr,
@@ -42,9 +41,8 @@ def pooled(
     SIZE: tl.constexpr,
     STRIDE: tl.constexpr,
     PADDING: tl.constexpr,
-    RELU: tl.constexpr,
 ):
-    """The greatest around the pixels p, [.., 1], of the result, in channels c, [1, ..], plus the bias, and ReLU."""
+    """The greatest around the pixels p, [.., 1], of the result, in channels c, [1, ..]."""
     there = (p < P) & (c < C)
     image = (p // (OUT_HEIGHT * OUT_WIDTH)).to(tl.int64)
     row = p // OUT_WIDTH % OUT_HEIGHT * STRIDE - PADDING
@@ -56,9 +54,6 @@ def pooled(
             inside = (row + i >= 0) & (row + i < HEIGHT) & (column + j >= 0) & (column + j < WIDTH) & there
             x = tl.load(at + (i * WIDTH + j) * C, mask=inside, other=float("-inf"))
             y = tl.maximum(y, x, propagate_nan=tl.PropagateNan.ALL)
-    y += bias
-    if RELU:
-        y = tl.where(y < 0.0, 0.0, y)
     return y
 
 
@@ -89,7 +84,7 @@ def prepare_kernel(
     block: tl.constexpr = (C + BLOCK_C - 1) // BLOCK_C
     if tl.program_id(1) < block:
         c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
-        y = pooled(x_ptr, p, c, 0.0, P, C, HEIGHT, WIDTH, HEIGHT, WIDTH, SIZE, STRIDE, PADDING, False)
+        y = pooled(x_ptr, p, c, P, C, HEIGHT, WIDTH, HEIGHT, WIDTH, SIZE, STRIDE, PADDING)
         tl.store(pool_ptr + p.to(tl.int64) * C + c, y, mask=(p < P) & (c < C))
     else:
         c = (tl.program_id(1) - block) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
