@@ -45,14 +45,14 @@ def settings():
 @pytest.mark.timeout(600)
 def test_nodes_that_are_killed_cost_no_kernel_its_verdict(tmp_path, monkeypatch):
     monkeypatch.setenv("KERNELBENCH_CACHE", str(tmp_path))
-    jobs, found, told = some_jobs(16), {}, []
+    jobs, found, told = some_jobs(24), {}, []
     with machines(nodes=2, builders=1) as there:
         engine = RayEngine(Board(gpu="CPU"), progress=lambda name, facts: told.append(name))
         for verdict in engine.run(jobs, settings()):
             assert verdict.row.key not in found, "twice"
             found[verdict.row.key] = verdict
-            if len(found) in (4, 10):
-                there.kill(random.choice(there.nodes), with_workers=len(found) == 4)
+            if len(found) in (5, 15):
+                there.kill(random.choice(there.nodes), with_workers=len(found) == 5)
                 there.nodes.append(there.add())
         monkeypatch.setattr("kernel_evaluator.engines.ray.engine.evaluator_sha256", lambda: "0" * 64)
         with pytest.raises(EvaluationError, match="install the same version on all machines"):
