@@ -3,10 +3,10 @@
     python benchmarks/tiles.py --entry founders-triton --out build/tiles.jsonl --limit-s 300
 
 A kernel's file in `kernels/drafts/<entry>/` names the tile that it uses, `TILE = {...}`; `<file>.tiles.json`
-lists what to try. All are compiled side by side first, and then timed one after another; the same command
-goes on where it was stopped. A line says the tile, the milliseconds of a call (median), those of the
-reference, and the worst difference as a share of KernelBench's tolerance, from the reference as it ships or
-from its convolutions in full fp32, whichever is nearer; or how the tile failed.
+lists what to try. All are compiled side by side first, and then timed one after another, while the next ones
+load; the same command goes on where it was stopped. A line says the tile, the milliseconds of a call
+(median), those of the reference, and the worst difference as a share of KernelBench's tolerance, from the
+reference as it ships or from its convolutions in full fp32, whichever is nearer; or how the tile failed.
 `join.py` puts those that won into their entry, and `kbl evaluate` says what counts.
 
     TRITON_INTERPRET=1 python benchmarks/tiles.py --device cpu --repeats 1
@@ -18,6 +18,7 @@ interpreter multiplies the bits of bf16 as if they were whole numbers.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import statistics
 import subprocess
@@ -42,8 +43,10 @@ from leaderboard.files.submission import load as load_submission  # noqa: E402
 
 DRAFTS = ROOT / "benchmarks" / "kernels" / "drafts"
 """A folder for each entry that they may join."""
-AT_ONCE = 8
-"""So many kernels compile at a time: each holds its problem's tensors on the device."""
+AT_ONCE = 12
+"""So many drafts compile at a time: each holds its problem's tensors on the device."""
+STANDING_BY = 4
+"""So many are loaded or being timed: one has its turn, the others wait for it."""
 
 WARM_UPS = 3
 
@@ -52,7 +55,7 @@ def main() -> int:
     """Compile what is left, then time it; exit 1 where a tile failed or time ran out."""
     options = _options()
     if options.one:
-        return _try(options.one, options.tiles, options.device, options.repeats, options.precision)
+        return _try(options)
     precision = load_submission(ROOT / "submissions" / f"{options.entry}.json").precision
     if options.device == "cpu" and precision != "fp32":
         sys.exit(f"error: --device cpu tries drafts in fp32, and those of {options.entry} are in {precision}")
@@ -72,13 +75,16 @@ def main() -> int:
             half = deadline - options.limit_s / 2
             list(pool.map(lambda each: _said(*each, [*how, "--repeats", "0"], half), left.items()))
     lines: list[dict[str, Any]] = []
-    with options.out.open("a", encoding="utf-8") as file:
-        for path, tiles in left.items():
-            for line in _said(path, tiles, [*how, "--repeats", str(options.repeats)], deadline):
-                lines.append(line)
-                file.write(json.dumps(line) + "\n")
-                print(_shown(line), flush=True)
-            file.flush()
+    how += ["--repeats", str(options.repeats)]
+    with options.out.open("a", encoding="utf-8") as file, tempfile.NamedTemporaryFile() as turn:
+        how += ["--turn", turn.name]
+        with ThreadPoolExecutor(STANDING_BY) as pool:
+            for said in pool.map(lambda each: _said(*each, how, deadline), left.items()):
+                for line in said:
+                    lines.append(line)
+                    file.write(json.dumps(line) + "\n")
+                    print(_shown(line), flush=True)
+                file.flush()
     missing = sum(map(len, left.values())) - len(lines)
     print(f"{missing} tiles are left")
     return 1 if missing or any("failed" in line for line in done + lines) else 0
@@ -127,17 +133,18 @@ def _line(path: Path, at: int) -> dict[str, Any]:
     return {"kernel": path.stem, "at": at, "tile": _tiles(path)[at]}
 
 
-def _try(path: Path, tiles: list[int], device: str, repeats: int, precision: str) -> int:
+def _try(options: argparse.Namespace) -> int:
     """Call a file's kernel with these tiles, so often to time it, and print a line of each."""
     import torch
     from kernel_evaluator.problems.inputs import PRECISIONS, InputSource
     from kernel_evaluator.problems.problem_set import ProblemSet
 
+    path, device, repeats = options.one, options.device, options.repeats
     key, small = KernelKey.parse(path.stem), path.with_suffix(".sizes.txt")
     problem = ProblemSet().load(key.level, key.problem_id)
     if device == "cpu" and small.exists():
         problem = replace(problem, source=f"{problem.source}\n{small.read_text('utf-8')}")
-    dtype, draft = PRECISIONS[precision], load(path, path.stem)
+    dtype, draft = PRECISIONS[options.precision], load(path, path.stem)
     source = InputSource(problem, device, dtype)
     with torch.no_grad(), torch.device(device):
         models = []
@@ -145,18 +152,26 @@ def _try(path: Path, tiles: list[int], device: str, repeats: int, precision: str
             torch.manual_seed(0)
             models.append(made(*source.module.get_init_inputs()).to(device, dtype))
         inputs = source.draw(0, "plain")
-        calls = [partial(model, *inputs) for model in models]
-        wanted = _outputs(calls[0])
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            exact = _outputs(calls[0])
-        reference_ms = _ms(calls[0], device, repeats) if repeats else None
-        for at in tiles:
-            line = _line(path, at)
-            draft.TILE = line["tile"]
-            given = _outputs(calls[1])
-            worst = min(_worst(expected, given, precision) for expected in (wanted, exact))
-            times = {"reference_ms": reference_ms, "ms": _ms(calls[1], device, repeats)} if repeats else {}
-            print(json.dumps(line | {"worst": worst} | times), flush=True)
+        reference, call = (partial(model, *inputs) for model in models)
+        if not repeats:
+            for at in options.tiles:
+                draft.TILE = (line := _line(path, at))["tile"]
+                call()
+                print(json.dumps(line), flush=True)
+            return 0
+        with options.turn.open("rb") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            wanted = _outputs(reference)
+            with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+                exact = _outputs(reference)
+            reference_ms = _ms(reference, device, repeats)
+            for at in options.tiles:
+                line = _line(path, at)
+                draft.TILE = line["tile"]
+                given = _outputs(call)
+                worst = min(_worst(expected, given, options.precision) for expected in (wanted, exact))
+                times = {"reference_ms": reference_ms, "ms": _ms(call, device, repeats)}
+                print(json.dumps(line | {"worst": worst} | times), flush=True)
     return 0
 
 
@@ -224,6 +239,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--precision", choices=BOARD_PRECISIONS, default="fp32", help=argparse.SUPPRESS)
     parser.add_argument("--tiles", type=_numbers, help=argparse.SUPPRESS)
+    parser.add_argument("--turn", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
