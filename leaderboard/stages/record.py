@@ -224,7 +224,9 @@ def _correct_row(row: Row) -> Iterator[str]:
         yield f"{row.key}: correct needs at least {least} trials, got {row.trials_asked}"
     if row.trials_passed != row.trials_asked:
         yield f"{row.key}: correct needs every trial passed, got {row.trials_passed} of {row.trials_asked}"
-    if row.worst_error is not None and row.worst_error > 1:
+    # It counts inputs of other shapes too, on which no verdict hangs.
+    is_wrong_there = any(said.startswith("wrong") for said in (row.elsewhere or {}).values())
+    if row.worst_error is not None and row.worst_error > 1 and not is_wrong_there:
         yield f"{row.key}: correct needs worst_error at most 1, got {row.worst_error}"
     if row.speedup is None:
         yield f"{row.key}: a correct row of the board must carry a speedup"

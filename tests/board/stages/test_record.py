@@ -357,6 +357,15 @@ def test_a_forged_work_file_is_refused_with_its_reason(repository, name):
     assert re.search(message, repository.refuse(work))
 
 
+def test_a_correct_kernel_that_is_wrong_on_other_shapes_is_recorded_with_its_error_there(repository):
+    said = {"batch_size = 3": "wrong: 11.9 times the tolerance", "inputs transposed in memory": "right"}
+    work = repository.evaluate()
+    rows = json.loads(work.read_text())["rows"]
+    rows[0].update(worst_error=11.9, elsewhere=said)
+    taken = repository.take(rows=rows).rows[0]
+    assert (taken.status, taken.worst_error, taken.elsewhere) == ("correct", 11.9, said)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
