@@ -6,7 +6,7 @@ import math
 import re
 import statistics
 import tarfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import datetime
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def intervals(measured):
 
 
 PRESENT = evaluator_sha256()[:8]
-DUE = tuple(f"torch-compile{way}" for way in ("", "-bf16", "-max-autotune", "-max-autotune-bf16"))
+DUE = tuple(f"torch-compile-max-autotune{way}" for way in ("", "-bf16"))
 """Entries that an earlier evaluator judged on the H200."""
 
 
@@ -488,9 +488,16 @@ def test_a_slow_host_made_medians_of_four_kernels_slower_and_their_fastest_round
     assert {round(100 * gained) for _, _, gained in lost.values()} == {8, 14, 30}
 
 
-def test_twenty_kernels_of_our_own_were_right_when_they_first_ran():
-    before = recorded_rows("history/H200/founders-triton/15.json", PRESENT)
-    since = recorded_rows("results/H200/founders-triton.json", PRESENT)
+@pytest.mark.parametrize(
+    ("entry", "before", "said"),
+    [
+        ("H200/founders-triton", 15, (59, 1.1, 45)),
+        ("H200-bf16/founders-triton-bf16", 2, (22, 1.5, 18)),
+    ],
+)
+def test_kernels_of_our_own_were_right_when_they_first_ran(entry, before, said):
+    before = recorded_rows(f"history/{entry}/{before}.json", PRESENT)
+    since = recorded_rows(f"results/{entry}.json", PRESENT)
     new = {
         key: row
         for key, row in since.items()
@@ -498,7 +505,20 @@ def test_twenty_kernels_of_our_own_were_right_when_they_first_ran():
     }
     assert {row.status for row in new.values()} == {"correct"}
     speedups = [row.speedup for row in new.values()]
-    assert (len(new), round(min(speedups), 1), round(max(speedups))) == (20, 1.1, 16)
+    assert (len(new), round(min(speedups), 1), round(max(speedups))) == said
+
+
+def test_torchs_compiler_by_the_present_evaluator():
+    again = ("level_1_problem_12", "level_2_problem_65"), tuple(f"level_1_problem_{at}" for at in (4, 10, 12))
+    precisions = (("H200/torch-compile", 250, 238), ("H200-bf16/torch-compile-bf16", 248, 236))
+    for keys, (entry, count, correct) in zip(again, precisions, strict=True):
+        found = recorded_rows(f"results/{entry}.json", PRESENT)
+        counted = Counter(row.status for row in found.values())
+        assert (len(found), counted["correct"], counted["quarantined"]) == (count, correct, 0)
+        assert all(found[f"{key}_sample_0"].is_correct for key in keys)
+    unranked = read_certificates()["bf16"]
+    ranked = [row for key, row in found.items() if f"{row.key.level}_{row.key.problem_id}" not in unranked]
+    assert (sum(row.is_correct for row in ranked), len(ranked)) == (171, 172)
 
 
 def test_a_call_alone_waits_for_its_process_and_was_taken_for_shared_work():

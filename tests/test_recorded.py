@@ -7,7 +7,6 @@ import math
 import re
 import sys
 import tarfile
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -57,14 +56,7 @@ def test_what_was_begun_can_be_gone_on_with_and_is_not_recorded_yet(archive: Pat
     summary, beside = found["summary"], found["summary"]["references_beside_builds"]
     assert found["evaluators"] == [evaluator_sha256()]
     judged = sum(row["gpu_s"] is not None and row["kind"] != "hangs" for row in found["rows"])
-    counted = Counter(row.status for _, result in begun for row in result.rows)
-    correct, aside = counted[Status.CORRECT], counted[Status.QUARANTINED]
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    compiled = (
-        f"of {counted.total()} kernels in both precisions {correct} are correct,"
-        f" {counted.total() - correct - aside} are not, and {aside} were put aside by mistake"
-    )
-    assert compiled in readme
     figures = (
         f"{judged} cost {summary['mean_gpu_s']:.2f} seconds of the H200 each and {summary['max_gpu_s']:.1f} at most,"
         f" and {summary['wall_s_per_kernel']:.2f} seconds of the clock. Of {len(found['references'])} references"

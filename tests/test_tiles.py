@@ -78,17 +78,17 @@ def join(
 def test_drafts_that_won_join_their_entry_with_their_fastest_right_tile(tmp_path: Path) -> None:
     said = join(
         tmp_path,
-        ("level_1_problem_60_sample_0", {"BLOCK": 1}, {"worst": 0.1, "ms": 2.0}),
-        ("level_1_problem_60_sample_1", {"BLOCK": 2}, {"worst": 0.1, "ms": 1.0}),
-        ("level_1_problem_60_sample_1", {"BLOCK": 3}, {"worst": 1.7, "ms": 0.5}),
-        ("level_1_problem_66_sample_0", {"BLOCK": 4}, {"worst": 0.1, "ms": 3.0}),
-        ("level_1_problem_72_sample_0", {"BLOCK": 5}, {"failed": "OutOfResources"}),
+        ("level_4_problem_1_sample_0", {"BLOCK": 1}, {"worst": 0.1, "ms": 2.0}),
+        ("level_4_problem_1_sample_1", {"BLOCK": 2}, {"worst": 0.1, "ms": 1.0}),
+        ("level_4_problem_1_sample_1", {"BLOCK": 3}, {"worst": 1.7, "ms": 0.5}),
+        ("level_4_problem_2_sample_0", {"BLOCK": 4}, {"worst": 0.1, "ms": 3.0}),
+        ("level_4_problem_3_sample_0", {"BLOCK": 5}, {"failed": "OutOfResources"}),
     )
-    assert said.startswith("joined: level_1_problem_60_sample_0\n")
+    assert said.startswith("joined: level_4_problem_1_sample_0\n")
     joined = json.loads((tmp_path / "joined/founders-triton.json").read_text("utf-8"))
-    new = '# level_1_problem_60_sample_1\nTILE = {"BLOCK": 2}\n'
+    new = '# level_4_problem_1_sample_1\nTILE = {"BLOCK": 2}\n'
     own = json.loads((ROOT / "submissions/founders-triton.json").read_text("utf-8"))
-    assert joined["kernels"] == own["kernels"] | {"level_1_problem_60_sample_0": new}
+    assert joined["kernels"] == own["kernels"] | {"level_4_problem_1_sample_0": new}
     assert joined["metadata"] == own["metadata"]
     folder = tmp_path / "joined/founders-triton"
     assert {path.stem: path.read_text("utf-8") for path in folder.glob("*.py")} == joined["kernels"]

@@ -1,66 +1,110 @@
-"""Convolution, division, max pooling, global mean, bias, sum over the channels: cuDNN, then one read.
+"""Convolution, division, max pooling, global mean, bias, sum over the channels, without a written convolution.
 
-One program a plane keeps everything between the convolution and the mean in registers; a tiny kernel adds
-the channels of a sample.
+One kernel convolves, as products in TF32 as PyTorch does, with the two places of a pooling window along the width side by
+side and the others one after the other, and writes a block's sum; a small kernel joins the blocks of a sample.
 """
 
 import torch
-import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import nn
 
-
-@triton.jit
-def nan_maximum(a, b):
-    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+TILE = {"BLOCK": 256, "num_warps": 4, "num_stages": 1}
 
 
 @triton.jit
-def plane_kernel(
-    y_ptr,
-    out_ptr,
-    conv_bias_ptr,
-    divisor,
-    channels,
+def nearest_tf32(x, ROUND: tl.constexpr):
+    """The nearest TF32 number, once the tensor core drops the low bits."""
+    if ROUND:
+        x = (x.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
+    return x
+
+
+@triton.jit
+def convolve(
+    x_ptr,
+    weight_ptr,
+    places,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    OUTPUTS: tl.constexpr,
     DEPTH: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
-    WINDOW: tl.constexpr,
-    BLOCK: tl.constexpr,
+    KERNEL: tl.constexpr,
+    ROUND: tl.constexpr,
 ):
-    plane = tl.program_id(0)
-    y_ptr += plane.to(tl.int64) * DEPTH * HEIGHT * WIDTH
-    conv_bias = tl.load(conv_bias_ptr + plane % channels)
-    n = (DEPTH // WINDOW) * (HEIGHT // WINDOW) * (WIDTH // WINDOW)
-    total = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, n, BLOCK):
-        outs = start + tl.arange(0, BLOCK)
-        mask = outs < n
-        z = outs // ((HEIGHT // WINDOW) * (WIDTH // WINDOW))
-        row, column = outs // (WIDTH // WINDOW) % (HEIGHT // WINDOW), outs % (WIDTH // WINDOW)
-        first = ((z * HEIGHT + row) * WIDTH + column) * WINDOW
-        result = tl.full([BLOCK], float("-inf"), tl.float32)
-        for i in tl.static_range(WINDOW):
-            for j in tl.static_range(WINDOW):
-                for k in tl.static_range(WINDOW):
-                    x = (
-                        tl.load(y_ptr + first + (i * HEIGHT + j) * WIDTH + k, mask=mask, other=0.0)
-                        + conv_bias
-                    )
-                    x = x / divisor
-                    result = nan_maximum(result, x)
-        total += tl.where(mask, result, 0.0)
-    result = tl.sum(total, axis=0) / n
-    tl.store(out_ptr + plane, result)
+    """[position, output] of an image, without the bias; places are where the windows begin."""
+    taps: tl.constexpr = IN * KERNEL * KERNEL * KERNEL
+    o = tl.arange(0, OUTPUTS)
+    y = tl.zeros([places.shape[0], OUTPUTS], tl.float32)
+    for start in tl.static_range(0, taps, 32):
+        k = start + tl.arange(0, 32)
+        mask = (k < taps)[:, None] & (o < OUT)[None, :]
+        w = tl.load(weight_ptr + o[None, :] * taps + k[:, None], mask=mask, other=0.0)
+        k = tl.minimum(k, taps - 1)
+        offsets = k // (KERNEL * KERNEL * KERNEL) * DEPTH + k // (KERNEL * KERNEL) % KERNEL
+        offsets = (offsets * HEIGHT + k // KERNEL % KERNEL) * WIDTH + k % KERNEL
+        x = tl.load(x_ptr + (offsets[:, None] + places[None, :]))
+        x = tl.trans(nearest_tf32(x, ROUND))
+        y = tl.dot(x, nearest_tf32(w, ROUND), y, input_precision="tf32")
+    return y
 
 
 @triton.jit
-def channel_sum_kernel(x_ptr, bias_ptr, out_ptr, channels, CHANNELS: tl.constexpr):
-    rows = tl.arange(0, CHANNELS)
-    x = tl.load(x_ptr + tl.program_id(0) * channels + rows, mask=rows < channels, other=0.0)
-    x += tl.load(bias_ptr + rows, mask=rows < channels, other=0.0)
-    tl.store(out_ptr + tl.program_id(0), tl.sum(x, axis=0))
+def pool_kernel(
+    x_ptr,
+    weight_ptr,
+    conv_bias_ptr,
+    part_ptr,
+    factor,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    KERNEL: tl.constexpr,
+    ROUND: tl.constexpr,
+    WINDOW: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The sum of the maxima of BLOCK / WINDOW windows of an image."""
+    height: tl.constexpr = (HEIGHT - KERNEL + 1) // WINDOW
+    width: tl.constexpr = (WIDTH - KERNEL + 1) // WINDOW
+    n: tl.constexpr = (DEPTH - KERNEL + 1) // WINDOW * height * width
+    wins: tl.constexpr = BLOCK // WINDOW
+    blocks: tl.constexpr = (n + wins - 1) // wins
+    image = (tl.program_id(0) // blocks).to(tl.int64)
+    first = tl.program_id(0) % blocks * wins
+    position = first * WINDOW + tl.arange(0, BLOCK)
+    at = tl.minimum(position // WINDOW, n - 1)
+    places = (at // (height * width) * HEIGHT + at // width % height) * WIDTH + at % width
+    places = places * WINDOW + position % WINDOW
+    x_ptr += image * (IN * DEPTH * HEIGHT * WIDTH)
+    o = tl.arange(0, OUTPUTS)
+    bias = tl.load(conv_bias_ptr + o, mask=o < OUT, other=0.0)
+    best = tl.full([BLOCK, OUTPUTS], float("-inf"), tl.float32)
+    for place in range(WINDOW * WINDOW):
+        start = x_ptr + (place // WINDOW * HEIGHT + place % WINDOW) * WIDTH
+        y = convolve(start, weight_ptr, places, IN, OUT, OUTPUTS, DEPTH, HEIGHT, WIDTH, KERNEL, ROUND)
+        best = tl.maximum(best, (y + bias[None, :]) * factor)
+    y = tl.max(tl.reshape(best, [wins, WINDOW, OUTPUTS]), axis=1)
+    there = ((first + tl.arange(0, wins)) < n)[:, None] & (o < OUT)[None, :]
+    tl.store(part_ptr + tl.program_id(0), tl.sum(tl.sum(tl.where(there, y, 0.0), axis=1), axis=0))
+
+
+@triton.jit
+def join_kernel(part_ptr, bias_ptr, y_ptr, channels, blocks, n, OUTPUTS: tl.constexpr, BLOCK: tl.constexpr):
+    """The blocks of an image together."""
+    b = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, blocks, BLOCK):
+        there = start + b < blocks
+        total += tl.load(part_ptr + tl.program_id(0) * blocks + start + b, mask=there, other=0.0)
+    o = tl.arange(0, OUTPUTS)
+    bias = tl.sum(tl.load(bias_ptr + o, mask=o < channels, other=0.0), axis=0)
+    tl.store(y_ptr + tl.program_id(0), tl.sum(total, axis=0) / n + bias)
 
 
 class ModelNew(nn.Module):
@@ -77,34 +121,41 @@ class ModelNew(nn.Module):
         sum_dim: int,
     ):
         super().__init__()
+        if len(set(kernel_size)) > 1 or tuple(pool_size) != (2, 2, 2) or sum_dim != 1:
+            raise ValueError("this kernel is written for cubes, windows of 2 and the sum over the channels")
         self.conv = nn.Conv3d(in_channels, out_channels, kernel_size)
         self.divisor = divisor
         self.max_pool = nn.MaxPool3d(pool_size)
         self.global_avg_pool = nn.AdaptiveAvgPool3d((1, 1, 1))
         self.bias = nn.Parameter(torch.randn(bias_shape))
-        if tuple(pool_size) != (2, 2, 2) or sum_dim != 1:
-            raise ValueError("this kernel is written for windows of 2 x 2 x 2 and a sum over the channels")
+        self.sum_dim = sum_dim
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        conv = self.conv
-        y = F.conv3d(x, conv.weight, None, conv.stride, conv.padding)
-        batch, channels, *sizes = y.shape
-        out = torch.empty((batch, channels), device=y.device, dtype=y.dtype)
-        plane_kernel[(batch * channels,)](
-            y,
-            out,
-            conv.bias,
-            self.divisor,
-            channels,
-            DEPTH=sizes[0],
-            HEIGHT=sizes[1],
-            WIDTH=sizes[2],
-            WINDOW=2,
-            BLOCK=1024,
-            num_warps=4,
+        x = x.contiguous()
+        conv, tile = self.conv, dict(TILE)
+        batch, inputs, depth, height, width = x.shape
+        outputs, kernel = conv.out_channels, conv.kernel_size[0]
+        shape = {
+            "IN": inputs,
+            "OUT": outputs,
+            "OUTPUTS": max(16, triton.next_power_of_2(outputs)),
+            "DEPTH": depth,
+            "HEIGHT": height,
+            "WIDTH": width,
+            "KERNEL": kernel,
+            "ROUND": x.is_cuda,
+        }
+        n = 1
+        for size in (depth, height, width):
+            n *= (size - kernel + 1) // 2
+        blocks = triton.cdiv(n, tile["BLOCK"] // 2)
+        parts = torch.empty(batch * blocks, device=x.device, dtype=torch.float32)
+        y = torch.empty((batch, 1, 1, 1), device=x.device, dtype=x.dtype)
+        weight = conv.weight.contiguous()
+        pool_kernel[(batch * blocks,)](
+            x, weight, conv.bias, parts, 1.0 / self.divisor, WINDOW=2, **shape, **tile
         )
-        total = torch.empty((batch, 1, 1, 1), device=y.device, dtype=y.dtype)
-        channel_sum_kernel[(batch,)](
-            out, self.bias, total, channels, CHANNELS=triton.next_power_of_2(channels), num_warps=1
+        join_kernel[(batch,)](
+            parts, self.bias, y, outputs, blocks, n, OUTPUTS=shape["OUTPUTS"], BLOCK=256, num_warps=4
         )
-        return total
+        return y
