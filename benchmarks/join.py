@@ -8,6 +8,7 @@
 
 A draft joins with its fastest tile that is right, where this is faster than the reference and than the
 entry's own kernel, by what is recorded on the board; of two drafts for a problem the faster one does. With
+`--most-worst 100` those join too that `tiles.py` found wrong: the evaluator asks what rounding explains. With
 `--judged` those stay away that the evaluator did not find correct and as fast, so that the same `kbl
 evaluate` has nothing left to judge and writes what `kbl record` takes. The entry's own files are left as
 they are: what is in `build/joined/founders-triton` takes their place by hand.
@@ -46,7 +47,7 @@ def main() -> int:
     kernels = find_kernels([entry])
     recorded = speedups(recorded_path(ROOT / "data", options.board, options.entry))
     to_beat = {key: max(recorded.get(key, 1.0), 1.0) for key in kernels}
-    chosen = winners(lines, to_beat)
+    chosen = winners(lines, to_beat, options.most_worst)
     if options.judged:
         found = speedups(options.judged)
         chosen = {key: line for key, line in chosen.items() if found.get(key, 0.0) > to_beat.get(key, 1.0)}
@@ -73,12 +74,12 @@ def speedups(path: Path) -> dict[KernelKey, float]:
 
 
 def winners(
-    lines: Iterable[Mapping[str, Any]], to_beat: Mapping[KernelKey, float]
+    lines: Iterable[Mapping[str, Any]], to_beat: Mapping[KernelKey, float], most_worst: float
 ) -> dict[KernelKey, Mapping[str, Any]]:
     """The fastest right tile of each problem that beats the speedup to beat, or 1, by the key of sample 0."""
     best: dict[KernelKey, Mapping[str, Any]] = {}
     for line in lines:
-        if "failed" in line or not line["worst"] <= MOST_WORST:
+        if "failed" in line or not line["worst"] <= most_worst:
             continue
         key = KernelKey.parse(line["kernel"])
         first = KernelKey(key.level, key.problem_id)
@@ -127,6 +128,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tiles", type=Path, nargs="+", required=True, help="what tiles.py wrote")
     parser.add_argument(
         "--board", required=True, help="whose recorded rows are to be beaten: H200, H200-bf16"
+    )
+    parser.add_argument(
+        "--most-worst", type=float, default=MOST_WORST, help="of the tolerance: what counts as right here"
     )
     parser.add_argument("--into", type=Path, default=ROOT / "build" / "joined")
     parser.add_argument("--judged", type=Path, help="a work file of kbl evaluate")

@@ -86,9 +86,9 @@ def join_kernel(
     CHANNELS: tl.constexpr,
 ):
     """A group's moments by Chan's formula, and with them the scale and shift of each of its channels."""
-    parts: tl.constexpr = tl.cdiv(S, PART)
+    parts: tl.constexpr = (S + PART - 1) // PART
     lanes = tl.arange(0, LANES)
-    there = lanes < GROUP * parts
+    there = lanes < parts * GROUP
     slots = tl.program_id(0) * GROUP * parts + lanes
     count = tl.where(there, tl.minimum(S - lanes % parts * PART, PART), 0).to(tl.float32)
     means = tl.load(mean_ptr + slots, mask=there, other=0.0)

@@ -1,6 +1,7 @@
 """Convolution, minimum over the depth, softmax over the channels, in one kernel.
 
-A program convolves one slice after the other, as products in TF32 as PyTorch does, and keeps their minimum.
+A program convolves one slice after the other, as products that are split in three, as exact as fp32, and keeps their
+minimum.
 """
 
 import torch
@@ -8,15 +9,7 @@ import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"BLOCK": 64, "num_warps": 4, "num_stages": 2}
-
-
-@triton.jit
-def nearest_tf32(x, ROUND: tl.constexpr):
-    """The nearest TF32 number, once the tensor core drops the low bits."""
-    if ROUND:
-        x = (x.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
-    return x
+TILE = {"PRECISION": "bf16x3", "BLOCK": 64, "num_warps": 4, "num_stages": 1}
 
 
 @triton.jit
@@ -31,7 +24,7 @@ def convolve(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     KERNEL: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
     """[position, output] of an image, without the bias; places are where the windows begin."""
     taps: tl.constexpr = IN * KERNEL * KERNEL * KERNEL
@@ -45,8 +38,8 @@ def convolve(
         offsets = k // (KERNEL * KERNEL * KERNEL) * DEPTH + k // (KERNEL * KERNEL) % KERNEL
         offsets = (offsets * HEIGHT + k // KERNEL % KERNEL) * WIDTH + k % KERNEL
         x = tl.load(x_ptr + (offsets[:, None] + places[None, :]))
-        x = tl.trans(nearest_tf32(x, ROUND))
-        y = tl.dot(x, nearest_tf32(w, ROUND), y, input_precision="tf32")
+        x = tl.trans(x)
+        y = tl.dot(x, w, y, input_precision=PRECISION)
     return y
 
 
@@ -63,7 +56,7 @@ def min_softmax_kernel(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     KERNEL: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """All channels of BLOCK positions of an image."""
@@ -88,7 +81,7 @@ def min_softmax_kernel(
             HEIGHT,
             WIDTH,
             KERNEL,
-            ROUND,
+            PRECISION,
         )
         least = tl.minimum(least, y)
     o = tl.arange(0, OUTPUTS)
@@ -123,7 +116,7 @@ class ModelNew(nn.Module):
             "HEIGHT": height,
             "WIDTH": width,
             "KERNEL": kernel,
-            "ROUND": x.is_cuda,
+            "PRECISION": tile.pop("PRECISION"),
         }
         height, width = height - kernel + 1, width - kernel + 1
         y = torch.empty((batch, outputs, height, width), device=x.device, dtype=x.dtype)

@@ -1,7 +1,8 @@
 """Convolution, softmax over the channels, max pooling twice, in one kernel.
 
-Two poolings by 2 are one by 4. A program convolves one place of its windows after the other, as products in TF32 as
-PyTorch does, with the four places along the width side by side, and keeps the maximum of their softmax.
+Two poolings by 2 are one by 4. A program convolves one place of its windows after the other, as products that are
+split in three, as exact as fp32, with the four places along the width side by side, and keeps the maximum of their
+softmax.
 """
 
 import torch
@@ -9,15 +10,7 @@ import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"BLOCK": 64, "num_warps": 4, "num_stages": 2}
-
-
-@triton.jit
-def nearest_tf32(x, ROUND: tl.constexpr):
-    """The nearest TF32 number, once the tensor core drops the low bits."""
-    if ROUND:
-        x = (x.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
-    return x
+TILE = {"PRECISION": "bf16x3", "BLOCK": 128, "num_warps": 4, "num_stages": 1}
 
 
 @triton.jit
@@ -32,7 +25,7 @@ def convolve(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     KERNEL: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
     """[position, output] of an image, without the bias; places are where the windows begin."""
     taps: tl.constexpr = IN * KERNEL * KERNEL * KERNEL
@@ -46,8 +39,8 @@ def convolve(
         offsets = k // (KERNEL * KERNEL * KERNEL) * DEPTH + k // (KERNEL * KERNEL) % KERNEL
         offsets = (offsets * HEIGHT + k // KERNEL % KERNEL) * WIDTH + k % KERNEL
         x = tl.load(x_ptr + (offsets[:, None] + places[None, :]))
-        x = tl.trans(nearest_tf32(x, ROUND))
-        y = tl.dot(x, nearest_tf32(w, ROUND), y, input_precision="tf32")
+        x = tl.trans(x)
+        y = tl.dot(x, w, y, input_precision=PRECISION)
     return y
 
 
@@ -64,7 +57,7 @@ def softmax_pool_kernel(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     KERNEL: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
     WINDOW: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -86,7 +79,7 @@ def softmax_pool_kernel(
     best = tl.zeros([BLOCK, OUTPUTS], tl.float32)
     for place in range(WINDOW * WINDOW):
         start = x_ptr + (place // WINDOW * HEIGHT + place % WINDOW) * WIDTH
-        y = convolve(start, weight_ptr, places, IN, OUT, OUTPUTS, DEPTH, HEIGHT, WIDTH, KERNEL, ROUND)
+        y = convolve(start, weight_ptr, places, IN, OUT, OUTPUTS, DEPTH, HEIGHT, WIDTH, KERNEL, PRECISION)
         y += bias[None, :]
         y = tl.exp(y - tl.max(y, axis=1)[:, None])
         best = tl.maximum(best, y / tl.sum(y, axis=1)[:, None])
@@ -120,7 +113,7 @@ class ModelNew(nn.Module):
             "HEIGHT": height,
             "WIDTH": width,
             "KERNEL": kernel,
-            "ROUND": x.is_cuda,
+            "PRECISION": tile.pop("PRECISION"),
         }
         sizes = [(size - kernel + 1) // 4 for size in (depth, height, width)]
         y = torch.empty((batch, outputs, *sizes), device=x.device, dtype=x.dtype)

@@ -2,8 +2,8 @@
 
 With stride 2 and padding 1, a position's 2 x 2 x 2 results depend on 2 x 2 x 2 inputs. One kernel makes them for the
 statistics alone, and writes but the mean and squared deviations of a block. Two poolings by 2 are one by 4, and the
-average of a window of 4 is an ordinary convolution of the input with a kernel of 3 and stride 2: an exact identity, as
-is that the normalised mean is the mean normalised. Products are in TF32, as PyTorch convolves.
+average of a window of 4 is an ordinary convolution of the input with a kernel of 3 and stride 2: an exact identity,
+as is that the normalised mean is the mean normalised. Products are split in three, as exact as fp32.
 """
 
 import torch
@@ -11,13 +11,13 @@ import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"STATS": 64, "STATS_WARPS": 8, "POSITIONS": 1024, "BLOCK": 128, "num_warps": 4}
+TILE = {"PRECISION": "bf16x3", "STATS": 32, "STATS_WARPS": 4, "POSITIONS": 512, "BLOCK": 128, "num_warps": 4}
 
 
 @triton.jit
-def nearest_tf32(x, ROUND: tl.constexpr):
-    """The nearest TF32 number, once the tensor core drops the low bits."""
-    if ROUND:
+def rounded(x, PRECISION: tl.constexpr):
+    """The nearest TF32 number, once the tensor core drops the low bits, where it multiplies such."""
+    if PRECISION == "tf32":
         x = (x.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
     return x
 
@@ -29,7 +29,7 @@ def fold_kernel(
     pooled_ptr,
     IN: tl.constexpr,
     OUT: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Weights for the eight results as [output, result, input, 2 x 2 x 2], for the pool as [output, input, 3 x 3 x 3]."""
@@ -41,7 +41,7 @@ def fold_kernel(
         odd, other = way >> (2 - bit) & 1, tap >> (2 - bit) & 1
         place = place * 3 + tl.where(odd == 0, 1, 2 - 2 * other)
     x = tl.load(weight_ptr + (c * OUT + o) * 27 + place, mask=(o < OUT) & ~none, other=0.0)
-    tl.store(full_ptr + index, nearest_tf32(x, ROUND), mask=o < OUT)
+    tl.store(full_ptr + index, rounded(x, PRECISION), mask=o < OUT)
     tap, c, o = index % 27, index // 27 % IN, index // (27 * IN)
     z, row, column = tap // 9, tap // 3 % 3, tap % 3
     total = tl.zeros([BLOCK], tl.float32)
@@ -50,7 +50,7 @@ def fold_kernel(
         there &= (row >= (k // 3 % 3 == 0)) & (row <= 1 + (k // 3 % 3 == 0))
         there &= (column >= (k % 3 == 0)) & (column <= 1 + (k % 3 == 0))
         total += tl.load(weight_ptr + (c * OUT + o) * 27 + k, mask=there & (o < OUT), other=0.0)
-    tl.store(pooled_ptr + index, nearest_tf32(total * (1.0 / 64.0), ROUND), mask=o < OUT)
+    tl.store(pooled_ptr + index, rounded(total * (1.0 / 64.0), PRECISION), mask=o < OUT)
 
 
 @triton.jit
@@ -67,7 +67,7 @@ def stats_kernel(
     WIDTH: tl.constexpr,
     TAPS: tl.constexpr,
     POSITIONS: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Count, mean and squared deviations of 16 channels of the results at POSITIONS of an image."""
@@ -92,7 +92,7 @@ def stats_kernel(
         edge += tl.where(column == WIDTH - 1, 1, 0) + tl.where(place < n, 0, 8)
         inside = (k < IN * 8)[:, None] & ((k % 8 + 8)[:, None] & edge[None, :] == 0)
         x = tl.load(x_ptr + offsets[:, None] + place[None, :], mask=inside, other=0.0)
-        acc = tl.dot(w, nearest_tf32(x, ROUND), input_precision="tf32")
+        acc = tl.dot(w, rounded(x, PRECISION), input_precision=PRECISION)
         there = (way + 8)[:, None] & edge[None, :] == 0
         more = tl.sum(tl.sum(there.to(tl.float32), axis=1), axis=0) / 16
         rows_sum = tl.sum(tl.where(there, acc, 0.0), axis=1)
@@ -163,7 +163,7 @@ def pool_kernel(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     OUTPUTS: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Neighbouring windows' means, normalised, OUTPUTS channels at once."""
@@ -184,7 +184,7 @@ def pool_kernel(
         x = tl.load(x_ptr[None, :] + offsets[:, None], mask=there, other=0.0)
         there = (o < OUT)[:, None] & (k < IN * 27)[None, :]
         w = tl.load(pooled_ptr + o[:, None] * (IN * 27) + k[None, :], mask=there, other=0.0)
-        acc = tl.dot(w, nearest_tf32(x, ROUND), acc, input_precision="tf32")
+        acc = tl.dot(w, rounded(x, PRECISION), acc, input_precision=PRECISION)
     scale = tl.load(scale_ptr + o, mask=o < OUT, other=0.0)
     shift = tl.load(shift_ptr + o, mask=o < OUT, other=0.0)
     there = (o < OUT)[:, None] & (outs < n)[None, :]
@@ -219,7 +219,7 @@ class ModelNew(nn.Module):
         conv, bn, tile = self.conv_transpose, self.batch_norm, dict(TILE)
         batch, inputs, *sizes = x.shape
         outputs = conv.out_channels
-        shape = {"IN": inputs, "OUT": outputs, "ROUND": x.is_cuda}
+        shape = {"IN": inputs, "OUT": outputs, "PRECISION": tile.pop("PRECISION")}
         size = dict(zip(("DEPTH", "HEIGHT", "WIDTH"), sizes, strict=True))
         full = torch.empty(outputs * inputs * 64, device=x.device, dtype=torch.float32)
         pooled = torch.empty(outputs * inputs * 27, device=x.device, dtype=torch.float32)

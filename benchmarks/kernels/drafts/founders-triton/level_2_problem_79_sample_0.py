@@ -1,8 +1,8 @@
 """Convolution, multiplier, instance normalisation, clamp, multiplier, maximum over the channels, two passes over the input.
 
-The convolution, a product in TF32 as in PyTorch, is made twice: for the statistics, sums and sums of squares
-about the mean of a first block that are joined by Chan's formula, and for the result, of which only the maximum is
-written. Its bias cancels.
+The convolution, a product that is split in three, as exact as fp32, is made twice: for the statistics, sums and sums
+of squares about the mean of a first block that are joined by Chan's formula, and for the result, of which only the
+maximum is written. Its bias cancels.
 """
 
 import torch
@@ -10,13 +10,13 @@ import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"STATS": 128, "POSITIONS": 2048, "BLOCK": 128, "num_warps": 4, "num_stages": 2}
+TILE = {"PRECISION": "bf16x3", "STATS": 128, "POSITIONS": 2048, "BLOCK": 64, "num_warps": 4, "num_stages": 1}
 
 
 @triton.jit
-def nearest_tf32(x, ROUND: tl.constexpr):
-    """The nearest TF32 number, once the tensor core drops the low bits."""
-    if ROUND:
+def rounded(x, PRECISION: tl.constexpr):
+    """The nearest TF32 number, once the tensor core drops the low bits, where it multiplies such."""
+    if PRECISION == "tf32":
         x = (x.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
     return x
 
@@ -33,7 +33,7 @@ def convolve(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     KERNEL: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
     """[position, output] of an image, without the bias; places are where the windows begin."""
     taps: tl.constexpr = IN * KERNEL * KERNEL * KERNEL
@@ -47,8 +47,8 @@ def convolve(
         offsets = k // (KERNEL * KERNEL * KERNEL) * DEPTH + k // (KERNEL * KERNEL) % KERNEL
         offsets = (offsets * HEIGHT + k // KERNEL % KERNEL) * WIDTH + k % KERNEL
         x = tl.load(x_ptr + (offsets[:, None] + places[None, :]))
-        x = tl.trans(nearest_tf32(x, ROUND))
-        y = tl.dot(x, nearest_tf32(w, ROUND), y, input_precision="tf32")
+        x = tl.trans(rounded(x, PRECISION))
+        y = tl.dot(x, rounded(w, PRECISION), y, input_precision=PRECISION)
     return y
 
 
@@ -66,7 +66,7 @@ def moments_kernel(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     KERNEL: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
     POSITIONS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -87,7 +87,7 @@ def moments_kernel(
         position = start + tl.arange(0, BLOCK)
         at = tl.minimum(position, n - 1)
         places = (at // (height * width) * HEIGHT + at // width % height) * WIDTH + at % width
-        y = convolve(x_ptr, weight_ptr, places, IN, OUT, OUTPUTS, DEPTH, HEIGHT, WIDTH, KERNEL, ROUND)
+        y = convolve(x_ptr, weight_ptr, places, IN, OUT, OUTPUTS, DEPTH, HEIGHT, WIDTH, KERNEL, PRECISION)
         y = y * multiplier[None, :]
         there = (position < last)[:, None]
         if start == first:
@@ -143,7 +143,7 @@ def result_kernel(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     KERNEL: tl.constexpr,
-    ROUND: tl.constexpr,
+    PRECISION: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """The maxima over the channels at BLOCK positions of an image."""
@@ -156,7 +156,7 @@ def result_kernel(
     at = tl.minimum(position, n - 1)
     places = (at // (height * width) * HEIGHT + at // width % height) * WIDTH + at % width
     x_ptr += image * (IN * DEPTH * HEIGHT * WIDTH)
-    y = convolve(x_ptr, weight_ptr, places, IN, OUT, OUTPUTS, DEPTH, HEIGHT, WIDTH, KERNEL, ROUND)
+    y = convolve(x_ptr, weight_ptr, places, IN, OUT, OUTPUTS, DEPTH, HEIGHT, WIDTH, KERNEL, PRECISION)
     o = tl.arange(0, OUTPUTS)
     multiplier = tl.load(multiplier_ptr + o, mask=o < OUT, other=0.0)[None, :]
     mean = tl.load(scale_ptr + image * 2 * OUTPUTS + o)[None, :]
@@ -199,7 +199,7 @@ class ModelNew(nn.Module):
             "HEIGHT": height,
             "WIDTH": width,
             "KERNEL": kernel,
-            "ROUND": x.is_cuda,
+            "PRECISION": tile.pop("PRECISION"),
         }
         weight = conv.weight.contiguous()
         sizes = (depth - kernel + 1, height - kernel + 1, width - kernel + 1)

@@ -1,29 +1,73 @@
-"""Convolution, tanh, scaling, bias, max pooling with channels last, as cuDNN convolves fastest: one pass lays the
-input out so, and one pools the convolution's result and takes it back. Tanh rises everywhere, so that the window's
-maximum (its minimum where the factor is negative) is taken first.
+"""Convolution, tanh, scaling, bias, max pooling in one kernel: an implicit product on the tensor cores (split in
+three, as exact as fp32) makes whole windows, and only their results are stored. Tanh rises everywhere, so that the
+window's maximum (its minimum where the factor is negative) is taken first.
 """
 
 import torch
-import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"PIXELS": 32, "CHANNELS": 32, "num_warps": 4}
+TILE = {"PRECISION": "bf16x3", "WINDOWS": 8, "BLOCK_K": 16, "PIXELS_FIRST": False, "num_warps": 4}
 
 
 @triton.jit
-def channels_last_kernel(
-    x_ptr, last_ptr, C: tl.constexpr, S: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_C: tl.constexpr
+def inputs_of(
+    x_ptr,
+    pixel,
+    START: tl.constexpr,
+    IN: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_K: tl.constexpr,
 ):
-    """An image's [C, S] into [S, C]."""
-    blocks = tl.cdiv(S, BLOCK_S)
-    first = (tl.program_id(0) // blocks).to(tl.int64) * C * S
-    s = (tl.program_id(0) % blocks) * BLOCK_S + tl.arange(0, BLOCK_S)[None, :]
-    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[:, None]
-    there = (s < S) & (c < C)
-    x = tl.load(x_ptr + first + c * S + s, mask=there)
-    tl.store(last_ptr + first + s * C + c, x, mask=there)
+    """What BLOCK_K weights of an output are multiplied with, for outputs whose windows begin at these pixels."""
+    k = START + tl.arange(0, BLOCK_K)
+    offset = k // (KH * KW) * (H * W) + k // KW % KH * W + k % KW
+    return tl.load(x_ptr + offset[:, None] + pixel[None, :], mask=(k < IN * KH * KW)[:, None], other=0.0)
+
+
+@triton.jit
+def convolve(
+    x_ptr,
+    weight_ptr,
+    bias_ptr,
+    pixel,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_O: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PIXELS_FIRST: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """An image's outputs [BLOCK_O, pixels] where windows begin at these pixels; the next inputs are read early."""
+    K: tl.constexpr = IN * KH * KW
+    o = tl.arange(0, BLOCK_O)
+    if PIXELS_FIRST:
+        acc = tl.zeros([pixel.shape[0], BLOCK_O], tl.float32)
+    else:
+        acc = tl.zeros([BLOCK_O, pixel.shape[0]], tl.float32)
+    following = inputs_of(x_ptr, pixel, 0, IN, H, W, KH, KW, BLOCK_K)
+    for start in tl.static_range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        there = (o < OUT)[:, None] & (k < K)[None, :]
+        w = tl.load(weight_ptr + o[:, None] * K + k[None, :], mask=there, other=0.0)
+        x = following
+        if start + BLOCK_K < K:
+            following = inputs_of(x_ptr, pixel, start + BLOCK_K, IN, H, W, KH, KW, BLOCK_K)
+        if PIXELS_FIRST:
+            acc = tl.dot(tl.trans(x), tl.trans(w), acc, input_precision=PRECISION)
+        else:
+            acc = tl.dot(w, x, acc, input_precision=PRECISION)
+    if PIXELS_FIRST:
+        acc = tl.trans(acc)
+    return acc + tl.load(bias_ptr + o, mask=o < OUT, other=0.0)[:, None]
 
 
 @triton.jit
@@ -38,49 +82,64 @@ def nan_maximum(a, b):
 
 @triton.jit
 def pool_kernel(
-    last_ptr,
+    x_ptr,
+    weight_ptr,
     conv_bias_ptr,
-    out_ptr,
     bias_ptr,
     factor,
-    C: tl.constexpr,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
+    out_ptr,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
     WINDOW: tl.constexpr,
-    BLOCK_S: tl.constexpr,
-    BLOCK_C: tl.constexpr,
+    SIDE: tl.constexpr,
+    BLOCK_O: tl.constexpr,
+    PRECISION: tl.constexpr,
+    WINDOWS: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PIXELS_FIRST: tl.constexpr,
 ):
-    """What follows the convolution, from [HEIGHT * WIDTH, C] to [C, n]."""
-    n = (HEIGHT // WINDOW) * (WIDTH // WINDOW)
-    blocks = tl.cdiv(n, BLOCK_S)
-    image = (tl.program_id(0) // blocks).to(tl.int64)
-    s = (tl.program_id(0) % blocks) * BLOCK_S + tl.arange(0, BLOCK_S)[:, None]
-    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
-    there = (s < n) & (c < C)
-    row, column = s // (WIDTH // WINDOW), s % (WIDTH // WINDOW)
-    first = last_ptr + image * HEIGHT * WIDTH * C + (row * WIDTH + column) * WINDOW * C + c
-    conv_bias = tl.load(conv_bias_ptr + c, mask=c < C)
-    bias = tl.load(bias_ptr + c, mask=c < C)
-    sign = tl.where(factor < 0.0, -1.0, 1.0)
-    result = tl.full([BLOCK_S, BLOCK_C], float("-inf"), tl.float32)
-    for i in tl.static_range(WINDOW):
-        for j in tl.static_range(WINDOW):
-            result = nan_maximum(result, tl.load(first + (i * WIDTH + j) * C, mask=there) * sign)
-    result = tanh(result * sign + conv_bias) * factor + bias
-    tl.store(out_ptr + image * n * C + c * n + s, result, mask=there)
-
-
-def channels_last(x: torch.Tensor) -> torch.Tensor:
-    """The same tensor, its channels beside each other in memory."""
-    batch, channels, height, width = x.shape
-    last = torch.empty_like(x, memory_format=torch.channels_last)
-    block_c = min(32, triton.next_power_of_2(channels))
-    block_s = 2048 // block_c
-    grid = (batch * triton.cdiv(height * width, block_s), triton.cdiv(channels, block_c))
-    channels_last_kernel[grid](
-        x.contiguous(), last, C=channels, S=height * width, BLOCK_S=block_s, BLOCK_C=block_c, num_warps=4
+    """All outputs of WINDOWS windows in a row, each padded to SIDE x SIDE pixels."""
+    HEIGHT: tl.constexpr = (H - KH + 1) // WINDOW
+    WIDTH: tl.constexpr = (W - KW + 1) // WINDOW
+    across = tl.cdiv(WIDTH, WINDOWS)
+    left = tl.program_id(0) % across * WINDOWS
+    top = tl.program_id(0) // across % HEIGHT
+    image = (tl.program_id(0) // (across * HEIGHT)).to(tl.int64)
+    p = tl.arange(0, SIDE * WINDOWS * SIDE)
+    i, j = p // (WINDOWS * SIDE), p % SIDE
+    row = tl.minimum(top * WINDOW + i, H - KH)
+    column = tl.minimum((left + p // SIDE % WINDOWS) * WINDOW + j, W - KW)
+    x = convolve(
+        x_ptr + image * (IN * H * W),
+        weight_ptr,
+        conv_bias_ptr,
+        row * W + column,
+        IN,
+        OUT,
+        H,
+        W,
+        KH,
+        KW,
+        BLOCK_O,
+        BLOCK_K,
+        PIXELS_FIRST,
+        PRECISION,
     )
-    return last
+    sign = tl.where(factor < 0.0, -1.0, 1.0)
+    x *= sign
+    if SIDE > WINDOW:
+        x = tl.where(((i < WINDOW) & (j < WINDOW))[None, :], x, float("-inf"))
+    x = tl.reshape(x, [BLOCK_O, SIDE, WINDOWS, SIDE])
+    x = tl.reduce(tl.reduce(x, 3, nan_maximum), 1, nan_maximum)
+    o = tl.arange(0, BLOCK_O)[:, None]
+    x = tanh(x * sign) * factor + tl.load(bias_ptr + o, mask=o < OUT, other=0.0)
+    w = left + tl.arange(0, WINDOWS)[None, :]
+    out_ptr += image * (OUT * HEIGHT * WIDTH) + top * WIDTH
+    tl.store(out_ptr + o * (HEIGHT * WIDTH) + w, x, mask=(o < OUT) & (w < WIDTH))
 
 
 class ModelNew(nn.Module):
@@ -100,30 +159,29 @@ class ModelNew(nn.Module):
         self.scaling_factor = scaling_factor
         self.bias = nn.Parameter(torch.randn(bias_shape))
         self.max_pool = nn.MaxPool2d(pool_kernel_size)
-        self.conv.to(memory_format=torch.channels_last)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        conv, tile, window = self.conv, dict(TILE), self.max_pool.kernel_size
-        block_s, block_c = tile.pop("PIXELS"), tile.pop("CHANNELS")
-        last = F.conv2d(channels_last(x), conv.weight, None, conv.stride, conv.padding)
-        last = last.contiguous(memory_format=torch.channels_last)
-        batch, channels, height, width = last.shape
-        out = torch.empty(
-            (batch, channels, height // window, width // window), device=x.device, dtype=x.dtype
-        )
-        grid = (batch * triton.cdiv(out[0, 0].numel(), block_s), triton.cdiv(channels, block_c))
-        pool_kernel[grid](
-            last,
+        conv, window, tile = self.conv, self.max_pool.kernel_size, dict(TILE)
+        (kh, kw), outputs = conv.kernel_size, conv.out_channels
+        batch, channels, h, w = x.shape
+        height, width = (h - kh + 1) // window, (w - kw + 1) // window
+        out = torch.empty((batch, outputs, height, width), device=x.device, dtype=x.dtype)
+        pool_kernel[(batch * height * triton.cdiv(width, tile["WINDOWS"]),)](
+            x.contiguous(),
+            conv.weight.contiguous(),
             conv.bias,
-            out,
             self.bias,
             self.scaling_factor,
-            C=channels,
-            HEIGHT=height,
-            WIDTH=width,
+            out,
+            IN=channels,
+            OUT=outputs,
+            H=h,
+            W=w,
+            KH=kh,
+            KW=kw,
             WINDOW=window,
-            BLOCK_S=block_s,
-            BLOCK_C=block_c,
+            SIDE=triton.next_power_of_2(window),
+            BLOCK_O=max(16, triton.next_power_of_2(outputs)),
             **tile,
         )
         return out
