@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 LESS: Mapping[str, str] = {
     "1_14": "A product of triangular matrices that is cut to a triangle needs a sixth of the full product.",
     "1_15": "A product of triangular matrices that is cut to a triangle needs a sixth of the full product.",
+    "2_13": "The mean over the depth of a transposed convolution is one of sums over the depth of its input.",
     "2_14": "The sum over the columns of a product is one product with the sum of the weight's rows.",
     "2_18": "The sum over the columns of a product is one product with the sum of the weight's rows.",
     "2_42": "The mean of a transposed convolution needs the sums of its input and of its weight alone.",
     "2_44": "The mean of a transposed convolution needs sums of its input and of its weight alone.",
+    "2_50": "An average of windows of a transposed convolution is one with a smaller kernel.",
     "2_51": "The mean over the columns of a product is one product with the mean of the weight's rows.",
+    "2_65": "An average of windows of a convolution is the convolution of averages of its input.",
+    "2_98": "The average of neighbouring columns of a product is a product with the average of the weight's rows.",
 }
 """How a kernel can give a problem's answer with less arithmetic than the reference, where one is known to."""
 
