@@ -52,7 +52,10 @@ def test_each_tile_has_its_time_and_its_error_and_one_that_fails_costs_no_other(
 
 
 def join(
-    folder: Path, *tried: tuple[str, dict[str, int], dict[str, object]], judged: Path | None = None
+    folder: Path,
+    *tried: tuple[str, dict[str, int], dict[str, object]],
+    judged: Path | None = None,
+    options: tuple[str, ...] = (),
 ) -> str:
     """Have drafts join founders-triton in `joined` below the folder; what the command says."""
     lines = [{"kernel": key, "tile": tile, "reference_ms": 2.5, **said} for key, tile, said in tried]
@@ -69,7 +72,7 @@ def join(
         "--board",
         "H200",
     ]
-    command += ["--into", folder / "joined", *(["--judged", judged] if judged else [])]
+    command += ["--into", folder / "joined", *(["--judged", judged] if judged else []), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -92,6 +95,13 @@ def test_drafts_that_won_join_their_entry_with_their_fastest_right_tile(tmp_path
     assert joined["metadata"] == own["metadata"]
     folder = tmp_path / "joined/founders-triton"
     assert {path.stem: path.read_text("utf-8") for path in folder.glob("*.py")} == joined["kernels"]
+
+
+def test_a_draft_that_is_wrong_here_joins_where_that_is_asked_for(tmp_path: Path) -> None:
+    tried = ("level_4_problem_1_sample_0", {"BLOCK": 1}, {"worst": 40.0, "ms": 1.0})
+    assert join(tmp_path, tried).startswith("joined: none\n")
+    said = join(tmp_path, tried, options=("--most-worst", "100"))
+    assert said.startswith("joined: level_4_problem_1_sample_0\n")
 
 
 def test_a_draft_takes_the_place_of_a_kernel_that_is_slower_by_the_record(tmp_path: Path) -> None:

@@ -126,7 +126,9 @@ def test_a_board_whose_entries_name_no_model_says_so(page: Any, site: str, folde
     assert ("No entry here says that a model wrote it." in said) != stated
 
 
-def test_the_only_entry_of_a_board_is_not_called_first_nor_one_that_is_not_whole(page: Any, site: str, folder: Path) -> None:
+def test_the_only_entry_of_a_board_is_not_called_first_nor_one_that_is_not_whole(
+    page: Any, site: str, folder: Path
+) -> None:
     for board in json.loads((folder / "api/v1/index.json").read_text())["boards"]:
         standings = json.loads((folder / board["standings"]).read_text())["standings"]
         page.goto(f"{site}{places.board_page(board['name'])}")
