@@ -28,7 +28,7 @@ LESS: Mapping[str, str] = {
     "2_50": "An average of windows of a transposed convolution is one with a smaller kernel.",
     "2_51": "The mean over the columns of a product is one product with the mean of the weight's rows.",
     "2_65": "An average of windows of a convolution is the convolution of averages of its input.",
-    "2_98": "The average of neighbouring columns of a product is a product with the average of the weight's rows.",
+    "2_98": "The average of neighbouring columns of a product is one with averages of the weight's rows.",
 }
 """How a kernel can give a problem's answer with less arithmetic than the reference, where one is known to."""
 
