@@ -1,7 +1,7 @@
 """3-D convolution as one matrix product on the tensor cores.
 
-A first pass puts the channels last, padded to four, so that all loads of a tap are aligned. A step of the product takes
-several taps, wherever they lie.
+A first pass puts the channels last, padded to four, so that all loads of a tap are aligned. A step of the product
+takes several taps, wherever they lie.
 
 Inputs, weights and outputs are bf16; it sums in fp32.
 """

@@ -1,4 +1,5 @@
-"""Dilated convolution with an oblong kernel, as one implicit product on the tensor cores, from a channels-last copy of the input.
+"""Dilated convolution with an oblong kernel, as one implicit product on the tensor cores, from a channels-last copy of
+the input.
 
 A tile is a rectangle of outputs. It walks over the taps of a few input channels before the next ones, so that shifted
 loads hit the cache. The weight is first packed in that order, and results are written as PyTorch lays them out.

@@ -1,7 +1,7 @@
 """Transposed convolution, logsumexp over the channels, x * sigmoid(x + 3) / 6, bias, clamp, in one kernel.
 
-With stride 2 and padding 1, a position's 2 x 2 x 2 results depend on 2 x 2 x 2 inputs, so a program makes all channels of
-them as one product, and writes what is left after the reduction.
+With stride 2 and padding 1, a position's 2 x 2 x 2 results depend on 2 x 2 x 2 inputs, so a program makes all channels
+of them as one product, and writes what is left after the reduction.
 
 Inputs, weights and outputs are bf16; it sums in fp32.
 """

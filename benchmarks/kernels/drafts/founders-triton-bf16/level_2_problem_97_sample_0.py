@@ -1,4 +1,5 @@
-"""Linear layer, batch normalisation in training mode, bias, division, swish: PyTorch's product, a read, and a read and write.
+"""Linear layer, batch normalisation in training mode, bias, division, swish: PyTorch's product, a read, and a read and
+write.
 
 Moments are of blocks of rows, joined by Chan's formula.
 

@@ -1,8 +1,8 @@
 """Self-attention over pixels, residual sum and layer norm: PyTorch's small products around an attention kernel.
 
-The kernel reads queries, keys and values where the joint projection left them, walks over the keys with a running maximum
-and never writes a score; eager PyTorch writes all of them, and averages the weights over the heads for a result that is
-thrown away.
+The kernel reads queries, keys and values where the joint projection left them, walks over the keys with a running
+maximum and never writes a score; eager PyTorch writes all of them, and averages the weights over the heads for a
+result that is thrown away.
 
 Inputs, weights and outputs are bf16; sums, softmax and what is between are fp32, the weights of the values bf16.
 """

@@ -1,7 +1,7 @@
 """Causal self-attention with a joint projection: PyTorch's products around an attention kernel.
 
-The kernel reads queries, keys and values where the joint projection left them, walks over the keys up to the diagonal and
-never writes a score.
+The kernel reads queries, keys and values where the joint projection left them, walks over the keys up to the diagonal
+and never writes a score.
 
 Inputs, weights and outputs are bf16; sums, softmax and what is between are fp32, the weights of the values bf16.
 """

@@ -1,4 +1,5 @@
-"""A transformer block: PyTorch's products around kernels for attention, for layer norm with the sum before it, and GELU.
+"""A transformer block: PyTorch's products around kernels for attention, for layer norm with the sum before it, and
+GELU.
 
 The attention kernel reads queries, keys and values where the joint projection left them, walks over the keys up to the
 diagonal and never writes a score.
