@@ -1,24 +1,73 @@
-"""Convolution, minimum over the channels, tanh twice: cuDNN for the convolution, one Triton kernel for the rest.
+"""Convolution, minimum over the channels, tanh twice in one kernel: an implicit product on the tensor cores makes all
+outputs of a pixel, and only their minimum is stored.
 
-A program holds all channels of 128 neighbouring positions in registers, so that the reduction over channels
-needs no second read.
-
-Inputs, weights and outputs are bf16; it calculates in fp32.
+Inputs, weights and outputs are bf16; it sums in fp32.
 """
 
 import torch
-import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import nn
 
+TILE = {"PIXELS": 128, "BLOCK_K": 16, "PIXELS_FIRST": True, "num_warps": 4}
+
 
 @triton.jit
-def load(ptr, mask=None, other=None):
-    x = tl.load(ptr, mask=mask, other=other)
-    if x.dtype == tl.bfloat16:
-        x = x.to(tl.float32)
-    return x
+def inputs_of(
+    x_ptr,
+    pixel,
+    START: tl.constexpr,
+    IN: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """What BLOCK_K weights of an output are multiplied with, for outputs whose windows begin at these pixels."""
+    k = START + tl.arange(0, BLOCK_K)
+    offset = k // (KH * KW) * (H * W) + k // KW % KH * W + k % KW
+    return tl.load(x_ptr + offset[:, None] + pixel[None, :], mask=(k < IN * KH * KW)[:, None], other=0.0)
+
+
+@triton.jit
+def convolve(
+    x_ptr,
+    weight_ptr,
+    bias_ptr,
+    pixel,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_O: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PIXELS_FIRST: tl.constexpr,
+):
+    """An image's outputs [BLOCK_O, pixels] where windows begin at these pixels; the next inputs are read early."""
+    K: tl.constexpr = IN * KH * KW
+    o = tl.arange(0, BLOCK_O)
+    if PIXELS_FIRST:
+        acc = tl.zeros([pixel.shape[0], BLOCK_O], tl.float32)
+    else:
+        acc = tl.zeros([BLOCK_O, pixel.shape[0]], tl.float32)
+    following = inputs_of(x_ptr, pixel, 0, IN, H, W, KH, KW, BLOCK_K)
+    for start in tl.static_range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        there = (o < OUT)[:, None] & (k < K)[None, :]
+        w = tl.load(weight_ptr + o[:, None] * K + k[None, :], mask=there, other=0.0)
+        x = following
+        if start + BLOCK_K < K:
+            following = inputs_of(x_ptr, pixel, start + BLOCK_K, IN, H, W, KH, KW, BLOCK_K)
+        if PIXELS_FIRST:
+            acc = tl.dot(tl.trans(x), tl.trans(w), acc)
+        else:
+            acc = tl.dot(w, x, acc)
+    if PIXELS_FIRST:
+        acc = tl.trans(acc)
+    return acc + tl.load(bias_ptr + o, mask=o < OUT, other=0.0).to(tl.float32)[:, None]
 
 
 @triton.jit
@@ -33,18 +82,47 @@ def nan_minimum(a, b):
 
 @triton.jit
 def channel_kernel(
-    y_ptr, out_ptr, conv_bias_ptr, channels, PIXELS: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr
+    x_ptr,
+    weight_ptr,
+    bias_ptr,
+    out_ptr,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_O: tl.constexpr,
+    PIXELS: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PIXELS_FIRST: tl.constexpr,
 ):
-    blocks = tl.cdiv(PIXELS, BLOCK)
+    """One value a pixel."""
+    WIDTH: tl.constexpr = W - KW + 1
+    S: tl.constexpr = (H - KH + 1) * WIDTH
+    blocks = tl.cdiv(S, PIXELS)
     image = (tl.program_id(0) // blocks).to(tl.int64)
-    columns = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
-    rows = tl.arange(0, CHANNELS)
-    offsets = (image * channels + rows[:, None]) * PIXELS + columns[None, :]
-    mask = (rows[:, None] < channels) & (columns[None, :] < PIXELS)
-    conv_bias = load(conv_bias_ptr + rows, mask=rows < channels, other=0.0)[:, None]
-    x = load(y_ptr + offsets, mask=mask, other=float("inf")) + conv_bias
-    x = tanh(tanh(tl.reduce(x, 0, nan_minimum)))
-    tl.store(out_ptr + image * PIXELS + columns, x, mask=columns < PIXELS)
+    s = (tl.program_id(0) % blocks) * PIXELS + tl.arange(0, PIXELS)
+    o = tl.arange(0, BLOCK_O)[:, None]
+    inside = tl.minimum(s, S - 1)
+    pixel = inside // WIDTH * W + inside % WIDTH
+    x = convolve(
+        x_ptr + image * (IN * H * W),
+        weight_ptr,
+        bias_ptr,
+        pixel,
+        IN,
+        OUT,
+        H,
+        W,
+        KH,
+        KW,
+        BLOCK_O,
+        BLOCK_K,
+        PIXELS_FIRST,
+    )
+    x = tl.reduce(tl.where(o < OUT, x, float("inf")), 0, nan_minimum)
+    tl.store(out_ptr + image * S + s, tanh(tanh(x)), mask=s < S)
 
 
 class ModelNew(nn.Module):
@@ -55,20 +133,22 @@ class ModelNew(nn.Module):
         self.conv = nn.Conv2d(in_channels, out_channels, kernel_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        conv = self.conv
-        y = F.conv2d(x, conv.weight, None, conv.stride, conv.padding)
-        batch, channels = y.shape[:2]
-        pixels = y[0, 0].numel()
-        out = torch.empty((batch, 1, *y.shape[2:]), device=y.device, dtype=y.dtype)
-        grid = (batch * triton.cdiv(pixels, 128),)
-        channel_kernel[grid](
-            y,
-            out,
+        conv, tile = self.conv, dict(TILE)
+        (kh, kw), outputs = conv.kernel_size, conv.out_channels
+        batch, channels, h, w = x.shape
+        out = torch.empty((batch, 1, h - kh + 1, w - kw + 1), device=x.device, dtype=x.dtype)
+        channel_kernel[(batch * triton.cdiv(out[0].numel(), tile["PIXELS"]),)](
+            x.contiguous(),
+            conv.weight.contiguous(),
             conv.bias,
-            channels,
-            PIXELS=pixels,
-            CHANNELS=triton.next_power_of_2(channels),
-            BLOCK=128,
-            num_warps=8,
+            out,
+            IN=channels,
+            OUT=outputs,
+            H=h,
+            W=w,
+            KH=kh,
+            KW=kw,
+            BLOCK_O=max(16, triton.next_power_of_2(outputs)),
+            **tile,
         )
         return out

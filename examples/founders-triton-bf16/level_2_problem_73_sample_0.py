@@ -1,49 +1,134 @@
-"""Convolution, batch normalisation in training mode, scaling: cuDNN, then two reads and one write.
+"""Convolution, batch normalisation in training mode, scaling, without storing the convolution: with so few input
+channels it takes less time to make it twice, as an implicit product on the tensor cores ,
+once for the moments and once for the result.
 
-Statistics come from Welford's update, one program a plane, joined by channel with Chan's formula in a tiny
-kernel that also updates the running statistics; the last pass scales as well.
-
-Inputs, weights and outputs are bf16; it calculates in fp32.
+Inputs, weights and outputs are bf16; it sums in fp32.
 """
 
 import torch
-import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import nn
 
-
-@triton.jit
-def load(ptr, mask=None, other=None):
-    x = tl.load(ptr, mask=mask, other=other)
-    if x.dtype == tl.bfloat16:
-        x = x.to(tl.float32)
-    return x
+TILE = {"PIXELS": 128, "STEPS": 4, "BLOCK_K": 16, "PIXELS_FIRST": True, "num_warps": 4}
 
 
 @triton.jit
-def plane_moments_kernel(
-    y_ptr, conv_bias_ptr, mean_ptr, m2_ptr, channels, PIXELS: tl.constexpr, BLOCK: tl.constexpr
+def inputs_of(
+    x_ptr,
+    pixel,
+    START: tl.constexpr,
+    IN: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_K: tl.constexpr,
 ):
-    plane = tl.program_id(0).to(tl.int64)
-    channel = plane % channels
-    conv_bias = load(conv_bias_ptr + channel)
-    lanes = tl.arange(0, BLOCK)
-    count = tl.zeros([BLOCK], tl.float32)
-    mean = tl.zeros([BLOCK], tl.float32)
-    m2 = tl.zeros([BLOCK], tl.float32)
-    step = 0.0
-    for start in range(0, PIXELS, BLOCK):
-        mask = start + lanes < PIXELS
-        x = load(y_ptr + plane * PIXELS + start + lanes, mask=mask, other=0.0) + conv_bias
-        step += 1.0
-        delta = tl.where(mask, x - mean, 0.0)
-        mean += delta * (1.0 / step)
-        m2 += delta * (x - mean)
-        count += tl.where(mask, 1.0, 0.0)
-    center = tl.sum(count * mean, axis=0) / PIXELS
-    tl.store(mean_ptr + plane, center)
-    tl.store(m2_ptr + plane, tl.sum(m2 + count * (mean - center) * (mean - center), axis=0))
+    """What BLOCK_K weights of an output are multiplied with, for outputs whose windows begin at these pixels."""
+    k = START + tl.arange(0, BLOCK_K)
+    offset = k // (KH * KW) * (H * W) + k // KW % KH * W + k % KW
+    return tl.load(x_ptr + offset[:, None] + pixel[None, :], mask=(k < IN * KH * KW)[:, None], other=0.0)
+
+
+@triton.jit
+def convolve(
+    x_ptr,
+    weight_ptr,
+    bias_ptr,
+    pixel,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_O: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PIXELS_FIRST: tl.constexpr,
+):
+    """An image's outputs [BLOCK_O, pixels] where windows begin at these pixels; the next inputs are read early."""
+    K: tl.constexpr = IN * KH * KW
+    o = tl.arange(0, BLOCK_O)
+    if PIXELS_FIRST:
+        acc = tl.zeros([pixel.shape[0], BLOCK_O], tl.float32)
+    else:
+        acc = tl.zeros([BLOCK_O, pixel.shape[0]], tl.float32)
+    following = inputs_of(x_ptr, pixel, 0, IN, H, W, KH, KW, BLOCK_K)
+    for start in tl.static_range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        there = (o < OUT)[:, None] & (k < K)[None, :]
+        w = tl.load(weight_ptr + o[:, None] * K + k[None, :], mask=there, other=0.0)
+        x = following
+        if start + BLOCK_K < K:
+            following = inputs_of(x_ptr, pixel, start + BLOCK_K, IN, H, W, KH, KW, BLOCK_K)
+        if PIXELS_FIRST:
+            acc = tl.dot(tl.trans(x), tl.trans(w), acc)
+        else:
+            acc = tl.dot(w, x, acc)
+    if PIXELS_FIRST:
+        acc = tl.trans(acc)
+    return acc + tl.load(bias_ptr + o, mask=o < OUT, other=0.0).to(tl.float32)[:, None]
+
+
+@triton.jit
+def moments_kernel(
+    x_ptr,
+    weight_ptr,
+    conv_bias_ptr,
+    mean_ptr,
+    m2_ptr,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_O: tl.constexpr,
+    PIXELS: tl.constexpr,
+    STEPS: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Mean and sum of squared deviations of a part of an image, by channel; steps joined by Chan's formula."""
+    WIDTH: tl.constexpr = W - KW + 1
+    S: tl.constexpr = (H - KH + 1) * WIDTH
+    parts = tl.cdiv(S, PIXELS * STEPS)
+    image = (tl.program_id(0) // parts).to(tl.int64)
+    o = tl.arange(0, BLOCK_O)
+    count = 0.0
+    mean = tl.zeros([BLOCK_O], tl.float32)
+    m2 = tl.zeros([BLOCK_O], tl.float32)
+    for step in tl.range(STEPS, num_stages=1):
+        start = (tl.program_id(0) % parts * STEPS + step) * PIXELS
+        s = start + tl.arange(0, PIXELS)
+        there = (s < S)[None, :]
+        inside = tl.minimum(s, S - 1)
+        pixel = inside // WIDTH * W + inside % WIDTH
+        x = convolve(
+            x_ptr + image * (IN * H * W),
+            weight_ptr,
+            conv_bias_ptr,
+            pixel,
+            IN,
+            OUT,
+            H,
+            W,
+            KH,
+            KW,
+            BLOCK_O,
+            BLOCK_K,
+            False,
+        )
+        number = tl.maximum(tl.minimum(S - start, PIXELS), 0).to(tl.float32)
+        center = tl.sum(tl.where(there, x, 0.0), axis=1) / tl.maximum(number, 1.0)
+        apart = tl.where(there, x - center[:, None], 0.0)
+        center -= mean
+        share = number / tl.maximum(count + number, 1.0)
+        m2 += tl.sum(apart * apart, axis=1) + center * center * count * share
+        mean += center * share
+        count += number
+    tl.store(mean_ptr + o * tl.num_programs(0) + tl.program_id(0), mean, mask=o < OUT)
+    tl.store(m2_ptr + o * tl.num_programs(0) + tl.program_id(0), m2, mask=o < OUT)
 
 
 @triton.jit
@@ -57,44 +142,91 @@ def join_kernel(
     batches_ptr,
     scale_ptr,
     shift_ptr,
-    batch,
+    total,
+    parts,
     pixels,
     eps,
     momentum,
-    BATCH: tl.constexpr,
+    factor,
+    PART: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
+    """A channel's moments by Chan's formula, and with them its scale and shift and the running statistics."""
     channel = tl.program_id(0)
-    images = tl.arange(0, BATCH)
-    slots = images * tl.num_programs(0) + channel
-    means = load(mean_ptr + slots, mask=images < batch, other=0.0)
-    m2 = load(m2_ptr + slots, mask=images < batch, other=0.0)
-    mean = tl.sum(means, axis=0) / batch
-    between = tl.where(images < batch, (means - mean) * (means - mean), 0.0)
-    total = tl.sum(m2 + between * pixels, axis=0)
-    count = batch * pixels
-    scale = load(weight_ptr + channel) / tl.sqrt(total / count + eps)
-    tl.store(scale_ptr + channel, scale)
-    tl.store(shift_ptr + channel, load(bias_ptr + channel) - mean * scale)
-    old_mean = load(running_mean_ptr + channel)
-    old_var = load(running_var_ptr + channel)
+    first = channel.to(tl.int64) * total
+    n = total // parts * pixels
+    sums = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, total, BLOCK):
+        part = start + tl.arange(0, BLOCK)
+        count = tl.minimum(pixels - part % parts * PART, PART).to(tl.float32)
+        sums += count * tl.load(mean_ptr + first + part, mask=part < total, other=0.0).to(tl.float32)
+    mean = tl.sum(sums, axis=0) / n
+    sums = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, total, BLOCK):
+        part = start + tl.arange(0, BLOCK)
+        count = tl.minimum(pixels - part % parts * PART, PART).to(tl.float32)
+        apart = tl.load(mean_ptr + first + part, mask=part < total, other=0.0).to(tl.float32) - mean
+        m2 = tl.load(m2_ptr + first + part, mask=part < total, other=0.0).to(tl.float32)
+        sums += tl.where(part < total, m2 + count * apart * apart, 0.0)
+    m2 = tl.sum(sums, axis=0)
+    scale = tl.load(weight_ptr + channel).to(tl.float32) / tl.sqrt(m2 / n + eps)
+    tl.store(scale_ptr + channel, scale * factor)
+    tl.store(shift_ptr + channel, (tl.load(bias_ptr + channel).to(tl.float32) - mean * scale) * factor)
+    old_mean = tl.load(running_mean_ptr + channel).to(tl.float32)
+    old_var = tl.load(running_var_ptr + channel).to(tl.float32)
     tl.store(running_mean_ptr + channel, old_mean + momentum * (mean - old_mean))
-    tl.store(running_var_ptr + channel, old_var + momentum * (total / (count - 1) - old_var))
+    tl.store(running_var_ptr + channel, old_var + momentum * (m2 / (n - 1) - old_var))
     if channel == 0:
-        tl.store(batches_ptr, load(batches_ptr) + 1)
+        tl.store(batches_ptr, tl.load(batches_ptr) + 1)
 
 
 @triton.jit
 def apply_kernel(
-    y_ptr, conv_bias_ptr, scale_ptr, shift_ptr, factor, channels, PIXELS: tl.constexpr, BLOCK: tl.constexpr
+    x_ptr,
+    weight_ptr,
+    conv_bias_ptr,
+    scale_ptr,
+    shift_ptr,
+    y_ptr,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_O: tl.constexpr,
+    PIXELS: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PIXELS_FIRST: tl.constexpr,
 ):
-    blocks = tl.cdiv(PIXELS, BLOCK)
-    plane = tl.program_id(0) // blocks
-    channel = plane % channels
-    columns = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
-    offsets = plane.to(tl.int64) * PIXELS + columns
-    x = load(y_ptr + offsets, mask=columns < PIXELS) + load(conv_bias_ptr + channel)
-    x = (x * load(scale_ptr + channel) + load(shift_ptr + channel)) * factor
-    tl.store(y_ptr + offsets, x, mask=columns < PIXELS)
+    """The result."""
+    WIDTH: tl.constexpr = W - KW + 1
+    S: tl.constexpr = (H - KH + 1) * WIDTH
+    blocks = tl.cdiv(S, PIXELS)
+    image = (tl.program_id(0) // blocks).to(tl.int64)
+    s = (tl.program_id(0) % blocks) * PIXELS + tl.arange(0, PIXELS)
+    o = tl.arange(0, BLOCK_O)[:, None]
+    inside = tl.minimum(s, S - 1)
+    pixel = inside // WIDTH * W + inside % WIDTH
+    x = convolve(
+        x_ptr + image * (IN * H * W),
+        weight_ptr,
+        conv_bias_ptr,
+        pixel,
+        IN,
+        OUT,
+        H,
+        W,
+        KH,
+        KW,
+        BLOCK_O,
+        BLOCK_K,
+        PIXELS_FIRST,
+    )
+    scale = tl.load(scale_ptr + o, mask=o < OUT, other=0.0).to(tl.float32)
+    shift = tl.load(shift_ptr + o, mask=o < OUT, other=0.0).to(tl.float32)
+    x = x * scale + shift
+    tl.store(y_ptr + image * (OUT * S) + o * S + s[None, :], x, mask=(o < OUT) & (s < S)[None, :])
 
 
 class ModelNew(nn.Module):
@@ -107,34 +239,40 @@ class ModelNew(nn.Module):
         self.scaling_factor = scaling_factor
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        conv = self.conv
-        y = F.conv2d(x, conv.weight, None, conv.stride, conv.padding)
-        batch, channels = y.shape[:2]
-        pixels = y[0, 0].numel()
-        bn = self.bn
-        moments = torch.empty((2, batch * channels), device=y.device, dtype=torch.float32)
-        scale, shift = torch.empty((2, channels), device=y.device, dtype=torch.float32)
-        plane_moments_kernel[(batch * channels,)](
-            y, conv.bias, *moments, channels, PIXELS=pixels, BLOCK=4096, num_warps=8
-        )
-        join_kernel[(channels,)](
+        conv, norm, tile = self.conv, self.bn, dict(TILE)
+        (kh, kw), outputs = conv.kernel_size, conv.out_channels
+        batch, channels, h, w = x.shape
+        height, width = h - kh + 1, w - kw + 1
+        steps, pixels = tile.pop("STEPS"), tile["PIXELS"]
+        parts = triton.cdiv(height * width, pixels * steps)
+        x, weight = x.contiguous(), conv.weight.contiguous()
+        shape = {"IN": channels, "OUT": outputs, "H": h, "W": w, "KH": kh, "KW": kw}
+        shape |= {"BLOCK_O": max(16, triton.next_power_of_2(outputs))}
+        moments = torch.empty((2, outputs, batch * parts), device=x.device, dtype=torch.float32)
+        first = tile.pop("PIXELS_FIRST")
+        moments_kernel[(batch * parts,)](x, weight, conv.bias, *moments, STEPS=steps, **shape, **tile)
+        scale, shift = torch.empty((2, outputs), device=x.device, dtype=torch.float32)
+        join_kernel[(outputs,)](
             *moments,
-            bn.weight,
-            bn.bias,
-            bn.running_mean,
-            bn.running_var,
-            bn.num_batches_tracked,
+            norm.weight,
+            norm.bias,
+            norm.running_mean,
+            norm.running_var,
+            norm.num_batches_tracked,
             scale,
             shift,
-            batch,
-            pixels,
-            bn.eps,
-            bn.momentum,
-            BATCH=triton.next_power_of_2(batch),
-            num_warps=4,
+            batch * parts,
+            parts,
+            height * width,
+            norm.eps,
+            norm.momentum,
+            self.scaling_factor,
+            PART=pixels * steps,
+            BLOCK=1024,
+            num_warps=8,
         )
-        grid = (batch * channels * triton.cdiv(pixels, 2048),)
-        apply_kernel[grid](
-            y, conv.bias, scale, shift, self.scaling_factor, channels, PIXELS=pixels, BLOCK=2048, num_warps=4
+        y = torch.empty((batch, outputs, height, width), device=x.device, dtype=x.dtype)
+        apply_kernel[(batch * triton.cdiv(height * width, pixels),)](
+            x, weight, conv.bias, scale, shift, y, PIXELS_FIRST=first, **shape, **tile
         )
         return y

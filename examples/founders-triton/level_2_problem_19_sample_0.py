@@ -1,7 +1,7 @@
-"""Transposed convolution, GELU, group normalisation: cuDNN, then two reads and one write.
-
-One program a group, with a whole multiprocessor to itself: Welford's update in every lane, then the second
-pass from the last channel to the first, so that it begins in the L2 cache. Results replace the convolution's.
+"""Transposed convolution, GELU, group normalisation with channels last, as cuDNN convolves fastest: one pass
+lays the input out so. One takes the moments of the result part by part, from its end to its start, and one
+goes back from there, where the L2 cache still holds it, and writes what is normalised with the pixels beside
+each other again.
 """
 
 import torch
@@ -10,6 +10,22 @@ import triton
 import triton.language as tl
 from torch import nn
 
+TILE = {"PIXELS": 64, "CHANNELS": 64, "ROWS": 64, "STEPS": 32, "num_warps": 8}
+
+
+@triton.jit
+def channels_last_kernel(
+    x_ptr, last_ptr, C: tl.constexpr, S: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_C: tl.constexpr
+):
+    """An image's [C, S] into [S, C]."""
+    blocks = tl.cdiv(S, BLOCK_S)
+    first = (tl.program_id(0) // blocks).to(tl.int64) * C * S
+    s = (tl.program_id(0) % blocks) * BLOCK_S + tl.arange(0, BLOCK_S)[None, :]
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[:, None]
+    there = (s < S) & (c < C)
+    x = tl.load(x_ptr + first + c * S + s, mask=there)
+    tl.store(last_ptr + first + s * C + c, x, mask=there)
+
 
 @triton.jit
 def gelu(x):
@@ -17,49 +33,115 @@ def gelu(x):
 
 
 @triton.jit
-def group_norm_kernel(
-    y_ptr,
+def moments_kernel(
+    last_ptr,
     conv_bias_ptr,
+    mean_ptr,
+    m2_ptr,
+    C: tl.constexpr,
+    S: tl.constexpr,
+    STEPS: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+):
+    """The mean of a part of an image and the sum of squares about it, by channel: Welford's update in every lane."""
+    parts = tl.cdiv(S, STEPS * BLOCK_S)
+    program = tl.num_programs(0) - 1 - tl.program_id(0)
+    image, part = program // parts, program % parts
+    last_ptr += image.to(tl.int64) * C * S
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
+    conv_bias = tl.load(conv_bias_ptr + c, mask=c < C)
+    count = tl.zeros([BLOCK_S, 1], tl.float32)
+    mean = tl.zeros([BLOCK_S, BLOCK_C], tl.float32)
+    m2 = tl.zeros([BLOCK_S, BLOCK_C], tl.float32)
+    for step in range(STEPS):
+        s = (part * STEPS + step) * BLOCK_S + tl.arange(0, BLOCK_S)[:, None]
+        x = tl.load(last_ptr + s * C + c, mask=(s < S) & (c < C), other=0.0) + conv_bias
+        x = gelu(x)
+        count += tl.where(s < S, 1.0, 0.0)
+        delta = tl.where(s < S, x - mean, 0.0)
+        mean += delta * (1.0 / tl.maximum(count, 1.0))
+        m2 += delta * (x - mean)
+    center = tl.sum(count * mean, axis=0, keep_dims=True) / tl.sum(count)
+    spread = tl.sum(m2 + count * (mean - center) * (mean - center), axis=0, keep_dims=True)
+    slots = (image * C + c) * parts + part
+    tl.store(mean_ptr + slots, center, mask=c < C)
+    tl.store(m2_ptr + slots, spread, mask=c < C)
+
+
+@triton.jit
+def join_kernel(
+    mean_ptr,
+    m2_ptr,
     weight_ptr,
     bias_ptr,
-    group_channels,
+    scale_ptr,
+    shift_ptr,
     groups,
     eps,
-    PIXELS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    GROUP: tl.constexpr,
+    S: tl.constexpr,
+    PART: tl.constexpr,
+    LANES: tl.constexpr,
+    CHANNELS: tl.constexpr,
 ):
-    y_ptr += tl.program_id(0).to(tl.int64) * group_channels * PIXELS
-    first_channel = (tl.program_id(0) % groups) * group_channels
-    lanes = tl.arange(0, BLOCK)
-    count = tl.zeros([BLOCK], tl.float32)
-    mean = tl.zeros([BLOCK], tl.float32)
-    m2 = tl.zeros([BLOCK], tl.float32)
-    for c in range(group_channels):
-        channel = first_channel + c
-        conv_bias = tl.load(conv_bias_ptr + channel)
-        for start in range(0, PIXELS, BLOCK):
-            mask = start + lanes < PIXELS
-            x = tl.load(y_ptr + c * PIXELS + start + lanes, mask=mask, other=0.0) + conv_bias
-            x = gelu(x)
-            count += tl.where(mask, 1.0, 0.0)
-            delta = tl.where(mask, x - mean, 0.0)
-            mean += delta / tl.maximum(count, 1.0)
-            m2 += delta * (x - mean)
-    n = group_channels * PIXELS
-    center = tl.sum(count * mean, axis=0) / n
-    variance = tl.sum(m2 + count * (mean - center) * (mean - center), axis=0) / n
-    rstd = 1.0 / tl.sqrt(variance + eps)
-    for i in range(group_channels):
-        c = group_channels - 1 - i
-        channel = first_channel + c
-        conv_bias = tl.load(conv_bias_ptr + channel)
-        scale = tl.load(weight_ptr + channel) * rstd
-        shift = tl.load(bias_ptr + channel) - center * scale
-        for start in range(0, PIXELS, BLOCK):
-            mask = start + lanes < PIXELS
-            x = tl.load(y_ptr + c * PIXELS + start + lanes, mask=mask, other=0.0) + conv_bias
-            x = (gelu(x)) * scale + shift
-            tl.store(y_ptr + c * PIXELS + start + lanes, x, mask=mask)
+    """A group's moments by Chan's formula, and with them the scale and shift of each of its channels."""
+    parts: tl.constexpr = (S + PART - 1) // PART
+    lanes = tl.arange(0, LANES)
+    there = lanes < parts * GROUP
+    slots = tl.program_id(0) * GROUP * parts + lanes
+    count = tl.where(there, tl.minimum(S - lanes % parts * PART, PART), 0).to(tl.float32)
+    means = tl.load(mean_ptr + slots, mask=there, other=0.0)
+    m2 = tl.load(m2_ptr + slots, mask=there, other=0.0)
+    mean = tl.sum(count * means, axis=0) / (GROUP * S)
+    variance = tl.sum(m2 + count * (means - mean) * (means - mean), axis=0) / (GROUP * S)
+    channel = tl.arange(0, CHANNELS)
+    within = tl.program_id(0) % groups * GROUP + channel
+    weight = tl.load(weight_ptr + within, mask=channel < GROUP)
+    bias = tl.load(bias_ptr + within, mask=channel < GROUP)
+    scale = weight / tl.sqrt(variance + eps)
+    tl.store(scale_ptr + tl.program_id(0) * GROUP + channel, scale, mask=channel < GROUP)
+    tl.store(shift_ptr + tl.program_id(0) * GROUP + channel, bias - mean * scale, mask=channel < GROUP)
+
+
+@triton.jit
+def apply_kernel(
+    last_ptr,
+    conv_bias_ptr,
+    scale_ptr,
+    shift_ptr,
+    y_ptr,
+    C: tl.constexpr,
+    S: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+):
+    """What follows the convolution, from [S, C] to [C, S]."""
+    blocks = tl.cdiv(S, BLOCK_S)
+    image = tl.program_id(0) // blocks
+    first = image.to(tl.int64) * C * S
+    s = (tl.program_id(0) % blocks) * BLOCK_S + tl.arange(0, BLOCK_S)[:, None]
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
+    there = (s < S) & (c < C)
+    conv_bias = tl.load(conv_bias_ptr + c, mask=c < C)
+    scale = tl.load(scale_ptr + image * C + c, mask=c < C)
+    shift = tl.load(shift_ptr + image * C + c, mask=c < C)
+    x = tl.load(last_ptr + first + s * C + c, mask=there) + conv_bias
+    x = gelu(x) * scale + shift
+    tl.store(y_ptr + first + c * S + s, x, mask=there)
+
+
+def channels_last(x: torch.Tensor) -> torch.Tensor:
+    """The same tensor, its channels beside each other in memory."""
+    batch, channels, height, width = x.shape
+    last = torch.empty_like(x, memory_format=torch.channels_last)
+    block_c = min(32, triton.next_power_of_2(channels))
+    block_s = 2048 // block_c
+    grid = (batch * triton.cdiv(height * width, block_s), triton.cdiv(channels, block_c))
+    channels_last_kernel[grid](
+        x.contiguous(), last, C=channels, S=height * width, BLOCK_S=block_s, BLOCK_C=block_c, num_warps=4
+    )
+    return last
 
 
 class ModelNew(nn.Module):
@@ -71,23 +153,58 @@ class ModelNew(nn.Module):
         super().__init__()
         self.conv_transpose = nn.ConvTranspose2d(in_channels, out_channels, kernel_size, stride=stride)
         self.group_norm = nn.GroupNorm(num_groups, out_channels)
+        self.conv_transpose.to(memory_format=torch.channels_last)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        conv = self.conv_transpose
-        y = F.conv_transpose2d(x, conv.weight, None, conv.stride, conv.padding, conv.output_padding)
-        batch, channels = y.shape[:2]
-        norm = self.group_norm
-        conv_bias = conv.bias if conv.bias is not None else torch.zeros(channels, device=y.device)
-        group_norm_kernel[(batch * norm.num_groups,)](
-            y,
-            conv_bias,
+        conv, norm, tile = self.conv_transpose, self.group_norm, dict(TILE)
+        block_s, block_c = tile.pop("PIXELS"), tile.pop("CHANNELS")
+        rows, steps = tile.pop("ROWS"), tile.pop("STEPS")
+        last = F.conv_transpose2d(
+            channels_last(x), conv.weight, None, conv.stride, conv.padding, conv.output_padding
+        )
+        last = last.contiguous(memory_format=torch.channels_last)
+        batch, channels, height, width = last.shape
+        pixels, channel_blocks = height * width, triton.cdiv(channels, block_c)
+        group, parts = channels // norm.num_groups, triton.cdiv(pixels, rows * steps)
+        moments = torch.empty((2, batch * channels * parts), device=x.device, dtype=torch.float32)
+        scale, shift = torch.empty((2, batch * channels), device=x.device, dtype=torch.float32)
+        y = torch.empty((batch, channels, height, width), device=x.device, dtype=x.dtype)
+        moments_kernel[(batch * parts, channel_blocks)](
+            last,
+            conv.bias,
+            *moments,
+            C=channels,
+            S=pixels,
+            STEPS=steps,
+            BLOCK_S=rows,
+            BLOCK_C=block_c,
+            **tile,
+        )
+        join_kernel[(batch * norm.num_groups,)](
+            *moments,
             norm.weight,
             norm.bias,
-            channels // norm.num_groups,
+            scale,
+            shift,
             norm.num_groups,
             norm.eps,
-            PIXELS=y[0, 0].numel(),
-            BLOCK=8192,
-            num_warps=32,
+            GROUP=group,
+            S=pixels,
+            PART=rows * steps,
+            LANES=triton.next_power_of_2(group * parts),
+            CHANNELS=triton.next_power_of_2(group),
+            num_warps=4,
+        )
+        apply_kernel[(batch * triton.cdiv(pixels, block_s), channel_blocks)](
+            last,
+            conv.bias,
+            scale,
+            shift,
+            y,
+            C=channels,
+            S=pixels,
+            BLOCK_S=block_s,
+            BLOCK_C=block_c,
+            **tile,
         )
         return y

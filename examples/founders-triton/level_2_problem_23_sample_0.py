@@ -1,74 +1,134 @@
-"""Convolution, group normalisation, mean of each sample: one read after cuDNN.
+"""Convolution, group normalisation, mean of each sample, without a written convolution.
 
-One program a plane takes mean and squared deviations by Welford's update; a tiny kernel joins the planes of a
-group by Chan's formula and normalises the planes' means; a last one takes the mean of a
-sample's planes.
+The mean of a group norm needs but the mean of each channel and the variance of each group. One kernel convolves, as a
+product that is split in three, as exact as fp32, and keeps sums and sums of squares about the mean of its first
+block; a small kernel joins the parts of a sample by Chan's formula and takes the mean of its normalised channels.
 """
 
 import torch
-import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import nn
 
+TILE = {"PRECISION": "tf32x3", "BLOCK": 64, "POSITIONS": 1024, "num_warps": 4, "num_stages": 1}
+
 
 @triton.jit
-def plane_moments_kernel(
-    y_ptr, conv_bias_ptr, mean_ptr, m2_ptr, channels, PIXELS: tl.constexpr, BLOCK: tl.constexpr
+def convolve(
+    x_ptr,
+    weight_ptr,
+    places,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    KERNEL: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):
-    plane = tl.program_id(0).to(tl.int64)
-    channel = plane % channels
-    conv_bias = tl.load(conv_bias_ptr + channel)
-    lanes = tl.arange(0, BLOCK)
-    count = tl.zeros([BLOCK], tl.float32)
-    mean = tl.zeros([BLOCK], tl.float32)
-    m2 = tl.zeros([BLOCK], tl.float32)
-    step = 0.0
-    for start in range(0, PIXELS, BLOCK):
-        mask = start + lanes < PIXELS
-        x = tl.load(y_ptr + plane * PIXELS + start + lanes, mask=mask, other=0.0) + conv_bias
-        step += 1.0
-        delta = tl.where(mask, x - mean, 0.0)
-        mean += delta * (1.0 / step)
-        m2 += delta * (x - mean)
-        count += tl.where(mask, 1.0, 0.0)
-    center = tl.sum(count * mean, axis=0) / PIXELS
-    tl.store(mean_ptr + plane, center)
-    tl.store(m2_ptr + plane, tl.sum(m2 + count * (mean - center) * (mean - center), axis=0))
+    """[position, output] of an image, without the bias; places are where the windows begin."""
+    taps: tl.constexpr = IN * KERNEL * KERNEL * KERNEL
+    o = tl.arange(0, OUTPUTS)
+    y = tl.zeros([places.shape[0], OUTPUTS], tl.float32)
+    for start in tl.static_range(0, taps, 32):
+        k = start + tl.arange(0, 32)
+        mask = (k < taps)[:, None] & (o < OUT)[None, :]
+        w = tl.load(weight_ptr + o[None, :] * taps + k[:, None], mask=mask, other=0.0)
+        k = tl.minimum(k, taps - 1)
+        offsets = k // (KERNEL * KERNEL * KERNEL) * DEPTH + k // (KERNEL * KERNEL) % KERNEL
+        offsets = (offsets * HEIGHT + k // KERNEL % KERNEL) * WIDTH + k % KERNEL
+        x = tl.load(x_ptr + (offsets[:, None] + places[None, :]))
+        x = tl.trans(x)
+        y = tl.dot(x, w, y, input_precision=PRECISION)
+    return y
 
 
 @triton.jit
-def group_join_kernel(
+def moments_kernel(
+    x_ptr,
+    weight_ptr,
+    conv_bias_ptr,
+    mean_ptr,
+    m2_ptr,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    KERNEL: tl.constexpr,
+    PRECISION: tl.constexpr,
+    POSITIONS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Mean and squared deviations of the channels at POSITIONS of an image, about the mean of the first block."""
+    height: tl.constexpr = HEIGHT - KERNEL + 1
+    width: tl.constexpr = WIDTH - KERNEL + 1
+    n: tl.constexpr = (DEPTH - KERNEL + 1) * height * width
+    parts: tl.constexpr = (n + POSITIONS - 1) // POSITIONS
+    x_ptr += (tl.program_id(0) // parts).to(tl.int64) * (IN * DEPTH * HEIGHT * WIDTH)
+    first = tl.program_id(0) % parts * POSITIONS
+    last = min(first + POSITIONS, n)
+    o = tl.arange(0, OUTPUTS)
+    bias = tl.load(conv_bias_ptr + o, mask=o < OUT, other=0.0)
+    shift = tl.zeros([OUTPUTS], tl.float32)
+    sums = tl.zeros([BLOCK, OUTPUTS], tl.float32)
+    squares = tl.zeros([BLOCK, OUTPUTS], tl.float32)
+    for start in range(first, last, BLOCK):
+        position = start + tl.arange(0, BLOCK)
+        at = tl.minimum(position, n - 1)
+        places = (at // (height * width) * HEIGHT + at // width % height) * WIDTH + at % width
+        y = convolve(x_ptr, weight_ptr, places, IN, OUT, OUTPUTS, DEPTH, HEIGHT, WIDTH, KERNEL, PRECISION)
+        y = y + bias[None, :]
+        there = (position < last)[:, None]
+        if start == first:
+            shift = tl.sum(tl.where(there, y, 0.0), axis=0) / min(BLOCK, last - first)
+        y = tl.where(there, y - shift[None, :], 0.0)
+        sums += y
+        squares += y * y
+    off = tl.sum(sums, axis=0) / (last - first)
+    slots = tl.program_id(0) * OUTPUTS + o
+    tl.store(mean_ptr + slots, shift + off)
+    tl.store(m2_ptr + slots, tl.sum(squares, axis=0) - off * off * (last - first))
+
+
+@triton.jit
+def join_kernel(
     mean_ptr,
     m2_ptr,
     weight_ptr,
     bias_ptr,
     out_ptr,
+    channels,
     group_channels,
-    groups,
-    pixels,
+    parts,
+    n,
     eps,
-    CHANNELS: tl.constexpr,
+    POSITIONS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    GROUPS: tl.constexpr,
+    PARTS: tl.constexpr,
 ):
-    members = tl.arange(0, CHANNELS)
-    mask = members < group_channels
-    planes = tl.program_id(0) * group_channels + members
-    channels = (tl.program_id(0) % groups) * group_channels + members
-    means = tl.load(mean_ptr + planes, mask=mask, other=0.0)
-    m2 = tl.load(m2_ptr + planes, mask=mask, other=0.0)
-    mean = tl.sum(means, axis=0) / group_channels
-    between = tl.where(mask, (means - mean) * (means - mean), 0.0) * pixels
-    variance = tl.sum(m2 + between, axis=0) / (group_channels * pixels)
-    scale = tl.load(weight_ptr + channels, mask=mask, other=0.0) / tl.sqrt(variance + eps)
-    shift = tl.load(bias_ptr + channels, mask=mask, other=0.0) - mean * scale
-    tl.store(out_ptr + planes, means * scale + shift, mask=mask)
-
-
-@triton.jit
-def sample_mean_kernel(mean_ptr, out_ptr, channels, CHANNELS: tl.constexpr):
-    rows = tl.arange(0, CHANNELS)
-    means = tl.load(mean_ptr + tl.program_id(0) * channels + rows, mask=rows < channels, other=0.0)
-    tl.store(out_ptr + tl.program_id(0), tl.sum(means, axis=0) / channels)
+    """The mean of a sample's normalised channels."""
+    o = tl.arange(0, OUTPUTS)
+    part = tl.arange(0, PARTS)[:, None]
+    counts = tl.minimum(POSITIONS, tl.maximum(n - part * POSITIONS, 0)).to(tl.float32)
+    slots = (tl.program_id(0) * parts + part) * OUTPUTS + o[None, :]
+    there = (part < parts) & (o < channels)[None, :]
+    means = tl.load(mean_ptr + slots, mask=there, other=0.0)
+    m2 = tl.load(m2_ptr + slots, mask=there, other=0.0)
+    mean = tl.sum(means * (counts / n), axis=0)
+    m2 = tl.sum(m2 + counts * (means - mean[None, :]) * (means - mean[None, :]), axis=0)
+    member = (o // group_channels)[:, None] == tl.arange(0, GROUPS)[None, :]
+    member &= (o < channels)[:, None]
+    center = tl.sum(tl.where(member, mean[:, None], 0.0), axis=0) / group_channels
+    delta = tl.where(member, mean[:, None] - center[None, :], 0.0)
+    total = tl.sum(tl.where(member, m2[:, None], 0.0) + delta * delta * n, axis=0)
+    scale = 1.0 / tl.sqrt(total / (n * group_channels) + eps)
+    y = tl.sum(delta * scale[None, :], axis=1) * tl.load(weight_ptr + o, mask=o < channels, other=0.0)
+    y += tl.load(bias_ptr + o, mask=o < channels, other=0.0)
+    tl.store(out_ptr + tl.program_id(0), tl.sum(y, axis=0) / channels)
 
 
 class ModelNew(nn.Module):
@@ -80,31 +140,40 @@ class ModelNew(nn.Module):
         self.group_norm = nn.GroupNorm(num_groups, out_channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        conv = self.conv
-        y = F.conv3d(x, conv.weight, None, conv.stride, conv.padding)
-        batch, channels = y.shape[:2]
-        pixels = y[0, 0].numel()
+        x = x.contiguous()
+        conv, tile = self.conv, dict(TILE)
+        batch, inputs, depth, height, width = x.shape
+        outputs, kernel = conv.out_channels, conv.kernel_size[0]
+        shape = {
+            "IN": inputs,
+            "OUT": outputs,
+            "OUTPUTS": max(16, triton.next_power_of_2(outputs)),
+            "DEPTH": depth,
+            "HEIGHT": height,
+            "WIDTH": width,
+            "KERNEL": kernel,
+            "PRECISION": tile.pop("PRECISION"),
+        }
         norm = self.group_norm
-        moments = torch.empty((2, batch * channels), device=y.device, dtype=torch.float32)
-        means = torch.empty((batch, channels), device=y.device, dtype=torch.float32)
-        plane_moments_kernel[(batch * channels,)](
-            y, conv.bias, *moments, channels, PIXELS=pixels, BLOCK=4096, num_warps=8
-        )
-        members = channels // norm.num_groups
-        group_join_kernel[(batch * norm.num_groups,)](
+        n = (depth - kernel + 1) * (height - kernel + 1) * (width - kernel + 1)
+        parts = triton.cdiv(n, tile["POSITIONS"])
+        moments = torch.empty((2, batch * parts * shape["OUTPUTS"]), device=x.device, dtype=torch.float32)
+        moments_kernel[(batch * parts,)](x, conv.weight.contiguous(), conv.bias, *moments, **shape, **tile)
+        out = torch.empty(batch, device=x.device, dtype=x.dtype)
+        join_kernel[(batch,)](
             *moments,
             norm.weight,
             norm.bias,
-            means,
-            members,
-            norm.num_groups,
-            pixels,
+            out,
+            outputs,
+            outputs // norm.num_groups,
+            parts,
+            n,
             norm.eps,
-            CHANNELS=triton.next_power_of_2(members),
-            num_warps=1,
-        )
-        out = torch.empty(batch, device=y.device, dtype=y.dtype)
-        sample_mean_kernel[(batch,)](
-            means, out, channels, CHANNELS=triton.next_power_of_2(channels), num_warps=1
+            POSITIONS=tile["POSITIONS"],
+            OUTPUTS=shape["OUTPUTS"],
+            GROUPS=triton.next_power_of_2(norm.num_groups),
+            PARTS=triton.next_power_of_2(parts),
+            num_warps=4,
         )
         return out

@@ -1,189 +1,169 @@
-"""Inception block in four kernels that write straight into the concatenated result, with the accuracy of fp32.
+"""An Inception block with channels last, as cuDNN convolves fastest.
 
-One product makes all 1x1 convolutions of x, and lays the two reduced maps out with the channels innermost, as tensor
-cores want them for the 3x3 and the 5x5 convolution. Max pooling happens as its 1x1 convolution loads. Eager PyTorch
-reads x four times, writes the pooled map, and passes over every branch again for its bias and the concatenation. Each
-product is three TF32 products of high and low parts; maps are split in registers, weights beforehand.
+Its three 1x1 convolutions of the same input are one. That input is pooled while two of their results are set apart
+with their biases, and the concatenation is written once, with its biases, channels first again.
 """
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {
-    "point": {"BLOCK_P": 128, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 3},
-    "three": {"BLOCK_P": 128, "BLOCK_N": 128, "BLOCK_K": 32, "num_warps": 8, "num_stages": 3},
-    "five": {"BLOCK_P": 128, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4, "num_stages": 4},
-    "pool": {"BLOCK_P": 128, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4, "num_stages": 1},
-}
+TILE = {"PIXELS": 32, "CHANNELS": 64, "num_warps": 4}
 
 
 @triton.jit
-def high_part(x):
-    """The nearest number with the eleven bits that TF32 holds."""
-    return ((x.to(tl.int32, bitcast=True) + 0x1000) & -8192).to(tl.float32, bitcast=True)
-
-
-@triton.jit
-def split_kernel(x_ptr, parts_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
-    high = high_part(x)
-    tl.store(parts_ptr + offsets, high, mask=offsets < n)
-    tl.store(parts_ptr + n + offsets, x - high, mask=offsets < n)
-
-
-@triton.jit
-def add_products(y, x, w_high, w_low):
-    """y + x W^T, small terms first."""
-    x_high = high_part(x)
-    y = tl.dot(x - x_high, tl.trans(w_high), y, input_precision="tf32")
-    y = tl.dot(x_high, tl.trans(w_low), y, input_precision="tf32")
-    return tl.dot(x_high, tl.trans(w_high), y, input_precision="tf32")
-
-
-@triton.jit
-def point_kernel(
-    x_ptr,
-    weight_ptr,
-    bias_ptr,
-    out_ptr,
-    reduced_ptr,
-    total,
-    PIXELS: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    DIRECT: tl.constexpr,
-    REDUCED: tl.constexpr,
-    BLOCK_P: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
+def channels_last_kernel(
+    x_ptr, last_ptr, C: tl.constexpr, S: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_C: tl.constexpr
 ):
-    """1x1 convolutions: the first maps go to the result, the others to a buffer with the channels innermost."""
-    first = tl.program_id(0) * BLOCK_N
-    out = first + tl.arange(0, BLOCK_N)
-    pixel = tl.program_id(1) * BLOCK_P + tl.arange(0, BLOCK_P)
-    sample = tl.program_id(2).to(tl.int64)
-    x_ptr += sample * CHANNELS * PIXELS
-    depth = tl.arange(0, BLOCK_K)
-    y = tl.zeros([BLOCK_P, BLOCK_N], tl.float32)
-    for start in range(0, CHANNELS, BLOCK_K):
-        channel = start + depth
-        mask = (pixel < PIXELS)[:, None] & (channel < CHANNELS)[None, :]
-        x = tl.load(x_ptr + channel[None, :] * PIXELS + pixel[:, None], mask=mask, other=0.0)
-        w_mask = (out < DIRECT + REDUCED)[:, None] & (channel < CHANNELS)[None, :]
-        w_ptrs = weight_ptr + out[:, None] * CHANNELS + channel[None, :]
-        w_high = tl.load(w_ptrs, mask=w_mask, other=0.0)
-        w_low = tl.load(w_ptrs + (DIRECT + REDUCED) * CHANNELS, mask=w_mask, other=0.0)
-        y = add_products(y, x, w_high, w_low)
-    y += tl.load(bias_ptr + out, mask=out < DIRECT + REDUCED, other=0.0)[None, :]
-    inside = (pixel < PIXELS)[:, None]
-    if first < DIRECT:
-        offsets = sample * total * PIXELS + out[None, :] * PIXELS + pixel[:, None]
-        tl.store(out_ptr + offsets, y, mask=inside & (out < DIRECT)[None, :])
-    if first + BLOCK_N > DIRECT:
-        offsets = (sample * PIXELS + pixel)[:, None] * REDUCED + (out - DIRECT)[None, :]
-        kept = (out >= DIRECT) & (out < DIRECT + REDUCED)
-        tl.store(reduced_ptr + offsets, y, mask=inside & kept[None, :])
+    """An image's [C, S] into [S, C]."""
+    blocks = tl.cdiv(S, BLOCK_S)
+    first = (tl.program_id(0) // blocks).to(tl.int64) * C * S
+    s = (tl.program_id(0) % blocks) * BLOCK_S + tl.arange(0, BLOCK_S)[None, :]
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[:, None]
+    there = (s < S) & (c < C)
+    x = tl.load(x_ptr + first + c * S + s, mask=there)
+    tl.store(last_ptr + first + s * C + c, x, mask=there)
 
 
 @triton.jit
-def spatial_kernel(
+def pooled(
     x_ptr,
-    weight_ptr,
-    bias_ptr,
-    out_ptr,
-    total,
+    p,
+    c,
+    P: tl.constexpr,
+    C: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
-    STRIDE: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    OUTS: tl.constexpr,
+    OUT_HEIGHT: tl.constexpr,
+    OUT_WIDTH: tl.constexpr,
     SIZE: tl.constexpr,
-    BLOCK_P: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
+    STRIDE: tl.constexpr,
+    PADDING: tl.constexpr,
 ):
-    """A convolution of maps with the channels innermost, padded to keep their size; weights are (tap, output, input)."""
-    pixels: tl.constexpr = HEIGHT * WIDTH
-    chunks: tl.constexpr = (CHANNELS + BLOCK_K - 1) // BLOCK_K
-    out = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    pixel = tl.program_id(1) * BLOCK_P + tl.arange(0, BLOCK_P)
-    sample = tl.program_id(2).to(tl.int64)
-    x_ptr += sample * pixels * STRIDE
-    row, column = pixel // WIDTH, pixel % WIDTH
-    depth = tl.arange(0, BLOCK_K)
-    y = tl.zeros([BLOCK_P, BLOCK_N], tl.float32)
-    for step in range(SIZE * SIZE * chunks):
-        tap = step // chunks
-        channel = step % chunks * BLOCK_K + depth
-        down, across = tap // SIZE - SIZE // 2, tap % SIZE - SIZE // 2
-        near_row, near_column = row + down, column + across
-        near = (near_row >= 0) & (near_row < HEIGHT) & (near_column >= 0) & (near_column < WIDTH)
-        within = channel < CHANNELS
-        offsets = (pixel + down * WIDTH + across)[:, None] * STRIDE + channel[None, :]
-        x = tl.load(x_ptr + offsets, mask=near[:, None] & within[None, :], other=0.0)
-        w_mask = (out < OUTS)[:, None] & within[None, :]
-        w_ptrs = weight_ptr + (tap * OUTS + out)[:, None] * CHANNELS + channel[None, :]
-        w_high = tl.load(w_ptrs, mask=w_mask, other=0.0)
-        w_low = tl.load(w_ptrs + SIZE * SIZE * OUTS * CHANNELS, mask=w_mask, other=0.0)
-        y = add_products(y, x, w_high, w_low)
-    y += tl.load(bias_ptr + out, mask=out < OUTS, other=0.0)[None, :]
-    offsets = sample * total * pixels + out[None, :] * pixels + pixel[:, None]
-    tl.store(out_ptr + offsets, y, mask=(pixel < pixels)[:, None] & (out < OUTS)[None, :])
+    """The greatest around the pixels p, [.., 1], of the result, in channels c, [1, ..]."""
+    there = (p < P) & (c < C)
+    image = (p // (OUT_HEIGHT * OUT_WIDTH)).to(tl.int64)
+    row = p // OUT_WIDTH % OUT_HEIGHT * STRIDE - PADDING
+    column = p % OUT_WIDTH * STRIDE - PADDING
+    at = x_ptr + ((image * HEIGHT + row) * WIDTH + column) * C + c
+    y = tl.full([p.shape[0], c.shape[1]], float("-inf"), tl.float32)
+    for i in tl.static_range(SIZE):
+        for j in tl.static_range(SIZE):
+            inside = (row + i >= 0) & (row + i < HEIGHT) & (column + j >= 0) & (column + j < WIDTH) & there
+            x = tl.load(at + (i * WIDTH + j) * C, mask=inside, other=float("-inf"))
+            y = tl.maximum(y, x, propagate_nan=tl.PropagateNan.ALL)
+    return y
 
 
 @triton.jit
-def pool_kernel(
+def prepare_kernel(
     x_ptr,
-    weight_ptr,
-    bias_ptr,
-    out_ptr,
-    total,
+    first_ptr,
+    bias3_ptr,
+    bias5_ptr,
+    pool_ptr,
+    into3_ptr,
+    into5_ptr,
+    P: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    OUTS: tl.constexpr,
+    C: tl.constexpr,
+    OUT1: tl.constexpr,
+    IN3: tl.constexpr,
+    IN5: tl.constexpr,
+    SIZE: tl.constexpr,
+    STRIDE: tl.constexpr,
+    PADDING: tl.constexpr,
     BLOCK_P: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
+    BLOCK_C: tl.constexpr,
 ):
-    """A 1x1 convolution of the largest of every pixel and its eight neighbours."""
-    pixels: tl.constexpr = HEIGHT * WIDTH
-    out = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    pixel = tl.program_id(1) * BLOCK_P + tl.arange(0, BLOCK_P)
-    sample = tl.program_id(2).to(tl.int64)
-    x_ptr += sample * CHANNELS * pixels
-    row, column = pixel // WIDTH, pixel % WIDTH
-    depth = tl.arange(0, BLOCK_K)
-    y = tl.zeros([BLOCK_P, BLOCK_N], tl.float32)
-    for start in range(0, CHANNELS, BLOCK_K):
-        channel = start + depth
-        within = channel < CHANNELS
-        top = tl.full([BLOCK_P, BLOCK_K], float("-inf"), tl.float32)
-        for tap in tl.static_range(9):
-            near_row, near_column = row + (tap // 3 - 1), column + (tap % 3 - 1)
-            near = (near_row >= 0) & (near_row < HEIGHT) & (near_column >= 0) & (near_column < WIDTH)
-            offsets = channel[None, :] * pixels + (pixel + ((tap // 3 - 1) * WIDTH + tap % 3 - 1))[:, None]
-            x = tl.load(x_ptr + offsets, mask=near[:, None] & within[None, :], other=float("-inf"))
-            top = tl.maximum(top, x, propagate_nan=tl.PropagateNan.ALL)
-        top = tl.where((pixel < pixels)[:, None] & within[None, :], top, 0.0)
-        w_mask = (out < OUTS)[:, None] & within[None, :]
-        w_ptrs = weight_ptr + out[:, None] * CHANNELS + channel[None, :]
-        w_high = tl.load(w_ptrs, mask=w_mask, other=0.0)
-        w_low = tl.load(w_ptrs + OUTS * CHANNELS, mask=w_mask, other=0.0)
-        y = add_products(y, top, w_high, w_low)
-    y += tl.load(bias_ptr + out, mask=out < OUTS, other=0.0)[None, :]
-    offsets = sample * total * pixels + out[None, :] * pixels + pixel[:, None]
-    tl.store(out_ptr + offsets, y, mask=(pixel < pixels)[:, None] & (out < OUTS)[None, :])
+    """Max pooling of a block's input; what goes into the 3x3 and the 5x5 convolution, from the joint 1x1 convolution."""
+    p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)[:, None]
+    block: tl.constexpr = (C + BLOCK_C - 1) // BLOCK_C
+    if tl.program_id(1) < block:
+        c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
+        y = pooled(x_ptr, p, c, P, C, HEIGHT, WIDTH, HEIGHT, WIDTH, SIZE, STRIDE, PADDING)
+        tl.store(pool_ptr + p.to(tl.int64) * C + c, y, mask=(p < P) & (c < C))
+    else:
+        c = (tl.program_id(1) - block) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
+        in3 = c < IN3
+        in5 = (c >= IN3) & (c < IN3 + IN5)
+        row = p.to(tl.int64)
+        x = tl.load(first_ptr + row * (OUT1 + IN3 + IN5) + OUT1 + c, mask=(p < P) & (in3 | in5))
+        bias3 = tl.load(bias3_ptr + c, mask=in3)
+        bias5 = tl.load(bias5_ptr + c - IN3, mask=in5)
+        tl.store(into3_ptr + row * IN3 + c, x + bias3, mask=(p < P) & in3)
+        tl.store(into5_ptr + row * IN5 + c - IN3, x + bias5, mask=(p < P) & in5)
 
 
-def split(weight: torch.Tensor) -> torch.Tensor:
-    """All high parts, then all low parts."""
-    weight = weight.contiguous()
-    parts = torch.empty((2, *weight.shape), device=weight.device, dtype=weight.dtype)
-    split_kernel[(triton.cdiv(weight.numel(), 1024),)](weight, parts, weight.numel(), BLOCK=1024, num_warps=4)
-    return parts
+@triton.jit
+def join_kernel(
+    x1_ptr,
+    x3_ptr,
+    x5_ptr,
+    pool_ptr,
+    bias1_ptr,
+    bias3_ptr,
+    bias5_ptr,
+    bias_pool_ptr,
+    y_ptr,
+    P: tl.constexpr,
+    S: tl.constexpr,
+    ROW1: tl.constexpr,
+    OUT1: tl.constexpr,
+    OUT3: tl.constexpr,
+    OUT5: tl.constexpr,
+    OUT_POOL: tl.constexpr,
+    BLOCK_P: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+):
+    """Four convolutions' results and their biases as [C, S] of each image; the first's rows are ROW1 apart."""
+    START5: tl.constexpr = OUT1 + OUT3
+    START_POOL: tl.constexpr = START5 + OUT5
+    C: tl.constexpr = START_POOL + OUT_POOL
+    p = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)[:, None]
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)[None, :]
+    row = p.to(tl.int64)
+    in1 = c < OUT1
+    in3 = (c >= OUT1) & (c < START5)
+    in5 = (c >= START5) & (c < START_POOL)
+    in_pool = (c >= START_POOL) & (c < C)
+    y = tl.load(x1_ptr + row * ROW1 + c, mask=(p < P) & in1, other=0.0)
+    y += tl.load(x3_ptr + row * OUT3 + c - OUT1, mask=(p < P) & in3, other=0.0)
+    y += tl.load(x5_ptr + row * OUT5 + c - START5, mask=(p < P) & in5, other=0.0)
+    y += tl.load(pool_ptr + row * OUT_POOL + c - START_POOL, mask=(p < P) & in_pool, other=0.0)
+    bias = tl.load(bias1_ptr + c, mask=in1, other=0.0)
+    bias += tl.load(bias3_ptr + c - OUT1, mask=in3, other=0.0)
+    bias += tl.load(bias5_ptr + c - START5, mask=in5, other=0.0)
+    bias += tl.load(bias_pool_ptr + c - START_POOL, mask=in_pool, other=0.0)
+    first = y_ptr + row // S * (C * S) + row % S
+    tl.store(first + c * S, y + bias, mask=(p < P) & (c < C))
+
+
+def channels_last(x: torch.Tensor) -> torch.Tensor:
+    """The same tensor, its channels beside each other in memory."""
+    batch, channels, height, width = x.shape
+    last = torch.empty_like(x, memory_format=torch.channels_last)
+    block_c = min(32, triton.next_power_of_2(channels))
+    grid = (batch * triton.cdiv(height * width, 256), triton.cdiv(channels, block_c))
+    channels_last_kernel[grid](
+        x.contiguous(), last, C=channels, S=height * width, BLOCK_S=256, BLOCK_C=block_c, num_warps=4
+    )
+    return last
+
+
+def empty_last(like: torch.Tensor, channels: int, height: int, width: int) -> torch.Tensor:
+    """A tensor with channels last."""
+    shape = (like.shape[0], channels, height, width)
+    return torch.empty(shape, device=like.device, dtype=like.dtype, memory_format=torch.channels_last)
+
+
+def convolve(x: torch.Tensor, conv: nn.Conv2d, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """A convolution without its bias, from channels last to channels last."""
+    y = F.conv2d(x, conv.weight if weight is None else weight, None, conv.stride, conv.padding)
+    return y.contiguous(memory_format=torch.channels_last)
 
 
 class ModelNew(nn.Module):
@@ -204,62 +184,64 @@ class ModelNew(nn.Module):
             nn.MaxPool2d(kernel_size=3, stride=1, padding=1),
             nn.Conv2d(in_channels, pool_proj, kernel_size=1),
         )
+        self.to(memory_format=torch.channels_last)
 
     def forward(self, x):
-        x = x.contiguous()
+        conv1, (reduce3, conv3), (reduce5, conv5) = self.branch1x1, self.branch3x3, self.branch5x5
+        pool, project = self.branch_pool
+        x = channels_last(x)
         batch, channels, height, width = x.shape
-        pixels = height * width
-        points = [self.branch1x1, self.branch3x3[0], self.branch5x5[0]]
-        three, five, pooled = self.branch3x3[1], self.branch5x5[1], self.branch_pool[1]
-        direct, reduced = points[0].out_channels, points[1].out_channels + points[2].out_channels
-        total = direct + three.out_channels + five.out_channels + pooled.out_channels
-        out = torch.empty((batch, total, height, width), device=x.device, dtype=x.dtype)
-        buffer = torch.empty((batch, height, width, reduced), device=x.device, dtype=x.dtype)
-        tile = TILE["point"]
-        point_kernel[
-            (triton.cdiv(direct + reduced, tile["BLOCK_N"]), triton.cdiv(pixels, tile["BLOCK_P"]), batch)
-        ](
+        pixels, block_p, block_c = batch * height * width, TILE["PIXELS"], TILE["CHANNELS"]
+        out1, in3, in5 = conv1.out_channels, reduce3.out_channels, reduce5.out_channels
+        first = convolve(x, conv1, torch.cat((conv1.weight, reduce3.weight, reduce5.weight)))
+        around = empty_last(x, channels, height, width)
+        into3 = empty_last(x, in3, height, width)
+        into5 = empty_last(x, in5, height, width)
+        blocks = triton.cdiv(channels, block_c) + triton.cdiv(in3 + in5, block_c)
+        prepare_kernel[(triton.cdiv(pixels, block_p), blocks)](
             x,
-            split(torch.cat([conv.weight.flatten(1) for conv in points])),
-            torch.cat([conv.bias for conv in points]),
-            out,
-            buffer,
-            total,
-            PIXELS=pixels,
-            CHANNELS=channels,
-            DIRECT=direct,
-            REDUCED=reduced,
-            **tile,
-        )
-        before, first = 0, direct
-        for conv, tile in ((three, TILE["three"]), (five, TILE["five"])):
-            outs = conv.out_channels
-            spatial_kernel[(triton.cdiv(outs, tile["BLOCK_N"]), triton.cdiv(pixels, tile["BLOCK_P"]), batch)](
-                buffer[..., before:],
-                split(conv.weight.permute(2, 3, 0, 1)),
-                conv.bias,
-                out[:, first:],
-                total,
-                HEIGHT=height,
-                WIDTH=width,
-                STRIDE=reduced,
-                CHANNELS=conv.in_channels,
-                OUTS=outs,
-                SIZE=conv.kernel_size[0],
-                **tile,
-            )
-            before, first = before + conv.in_channels, first + outs
-        tile, outs = TILE["pool"], pooled.out_channels
-        pool_kernel[(triton.cdiv(outs, tile["BLOCK_N"]), triton.cdiv(pixels, tile["BLOCK_P"]), batch)](
-            x,
-            split(pooled.weight),
-            pooled.bias,
-            out[:, first:],
-            total,
+            first,
+            reduce3.bias,
+            reduce5.bias,
+            around,
+            into3,
+            into5,
+            P=pixels,
             HEIGHT=height,
             WIDTH=width,
-            CHANNELS=channels,
-            OUTS=outs,
-            **tile,
+            C=channels,
+            OUT1=out1,
+            IN3=in3,
+            IN5=in5,
+            SIZE=pool.kernel_size,
+            STRIDE=pool.stride,
+            PADDING=pool.padding,
+            BLOCK_P=block_p,
+            BLOCK_C=block_c,
+            num_warps=TILE["num_warps"],
         )
-        return out
+        out3, out5, out_pool = conv3.out_channels, conv5.out_channels, project.out_channels
+        outs = out1 + out3 + out5 + out_pool
+        y = torch.empty((batch, outs, height, width), device=x.device, dtype=x.dtype)
+        join_kernel[(triton.cdiv(pixels, block_p), triton.cdiv(outs, block_c))](
+            first,
+            convolve(into3, conv3),
+            convolve(into5, conv5),
+            convolve(around, project),
+            conv1.bias,
+            conv3.bias,
+            conv5.bias,
+            project.bias,
+            y,
+            P=pixels,
+            S=height * width,
+            ROW1=out1 + in3 + in5,
+            OUT1=out1,
+            OUT3=out3,
+            OUT5=out5,
+            OUT_POOL=out_pool,
+            BLOCK_P=block_p,
+            BLOCK_C=block_c,
+            num_warps=TILE["num_warps"],
+        )
+        return y

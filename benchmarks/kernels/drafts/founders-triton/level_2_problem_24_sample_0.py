@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"PRECISION": "bf16x3", "BLOCK": 64, "num_warps": 4, "num_stages": 1}
+TILE = {"PRECISION": "tf32x3", "BLOCK": 64, "num_warps": 4, "num_stages": 1}
 
 
 @triton.jit

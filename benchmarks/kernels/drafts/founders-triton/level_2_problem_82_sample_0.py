@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"PRECISION": "bf16x3", "WINDOWS": 8, "BLOCK_K": 16, "PIXELS_FIRST": False, "num_warps": 4}
+TILE = {"PRECISION": "tf32x3", "WINDOWS": 4, "BLOCK_K": 16, "PIXELS_FIRST": False, "num_warps": 4}
 
 
 @triton.jit

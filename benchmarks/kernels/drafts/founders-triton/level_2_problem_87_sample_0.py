@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"PRECISION": "bf16x3", "PIXELS": 64, "BLOCK_K": 16, "PIXELS_FIRST": False, "num_warps": 4}
+TILE = {"PRECISION": "tf32x3", "PIXELS": 64, "BLOCK_K": 16, "PIXELS_FIRST": False, "num_warps": 4}
 
 
 @triton.jit

@@ -1,0 +1,114 @@
+"""Causal self-attention with a joint projection: PyTorch's products around an attention kernel.
+
+The kernel reads queries, keys and values where the joint projection left them, walks over the keys up to the diagonal
+and never writes a score.
+
+Inputs, weights and outputs are bf16; sums, softmax and what is between are fp32, the weights of the values bf16.
+"""
+
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import nn
+
+TILE = {"BLOCK": 64, "KEYS": 32, "num_warps": 4, "num_stages": 3}
+LOG2_E = 1.4426950408889634
+
+
+@triton.jit
+def attention_kernel(
+    qkv_ptr,
+    out_ptr,
+    length,
+    heads,
+    scale,
+    ROW: tl.constexpr,
+    SAMPLE_STEP,
+    OUT_ROW: tl.constexpr,
+    OUT_SAMPLE_STEP,
+    SIZE: tl.constexpr,
+    PADDED: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    BLOCK: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """One block of queries of one head; the joint projection is read in place. The scale holds log2(e)."""
+    sample, head = (tl.program_id(1) // heads).to(tl.int64), tl.program_id(1) % heads
+    width = heads * SIZE
+    base = qkv_ptr + sample * SAMPLE_STEP + head * SIZE
+    first = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK
+    rows = first + tl.arange(0, BLOCK)
+    columns = tl.arange(0, PADDED)
+    inside = columns[None, :] < SIZE
+    row_mask = (rows[:, None] < length) & inside
+    q = tl.load(base + rows.to(tl.int64)[:, None] * ROW + columns[None, :], mask=row_mask, other=0.0)
+    peak = tl.full([BLOCK], float("-inf"), tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    out = tl.zeros([BLOCK, PADDED], tl.float32)
+    last = length
+    if CAUSAL:
+        last = tl.minimum(first + BLOCK, length)
+    for start in range(0, last, KEYS):
+        keys = start + tl.arange(0, KEYS)
+        offsets = keys.to(tl.int64)[:, None] * ROW + columns[None, :]
+        key_mask = (keys[:, None] < length) & inside
+        k = tl.load(base + width + offsets, mask=key_mask, other=0.0)
+        v = tl.load(base + 2 * width + offsets, mask=key_mask, other=0.0)
+        scores = tl.dot(q, tl.trans(k)) * scale
+        seen = keys[None, :] < length
+        if CAUSAL:
+            seen = seen & (rows[:, None] >= keys[None, :])
+        scores = tl.where(seen, scores, float("-inf"))
+        new_peak = tl.maximum(peak, tl.max(scores, axis=1))
+        weights = tl.exp2(scores - new_peak[:, None])
+        rescale = tl.exp2(peak - new_peak)
+        total = total * rescale + tl.sum(weights, axis=1)
+        out = tl.dot(weights.to(v.dtype), v, out * rescale[:, None])
+        peak = new_peak
+    offsets = sample * OUT_SAMPLE_STEP + rows.to(tl.int64)[:, None] * OUT_ROW + head * SIZE + columns[None, :]
+    tl.store(out_ptr + offsets, out / total[:, None], mask=row_mask)
+
+
+def attend(qkv: torch.Tensor, heads: int) -> torch.Tensor:
+    """Causal attention over a joint projection (batch, length, 3 * width); returns (batch, length, width)."""
+    batch, length, width = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    size = width // heads
+    out = torch.empty((batch, length, width), device=qkv.device, dtype=qkv.dtype)
+    attention_kernel[(triton.cdiv(length, TILE["BLOCK"]), batch * heads)](
+        qkv,
+        out,
+        length,
+        heads,
+        LOG2_E * size**-0.5,
+        ROW=3 * width,
+        SAMPLE_STEP=length * 3 * width,
+        OUT_ROW=width,
+        OUT_SAMPLE_STEP=length * width,
+        SIZE=size,
+        PADDED=triton.next_power_of_2(size),
+        CAUSAL=True,
+        **TILE,
+    )
+    return out
+
+
+class ModelNew(nn.Module):
+    """Causal softmax attention with joint query, key and value projection."""
+
+    def __init__(self, n_embd, n_head, attn_pdrop, resid_pdrop, max_seqlen):
+        super().__init__()
+        self.c_attn = nn.Linear(n_embd, 3 * n_embd)
+        self.c_proj = nn.Linear(n_embd, n_embd)
+        self.attn_dropout = nn.Dropout(attn_pdrop)
+        self.resid_dropout = nn.Dropout(resid_pdrop)
+        allowed = torch.tril(torch.ones(max_seqlen, max_seqlen))
+        self.register_buffer("bias", allowed.view(1, 1, max_seqlen, max_seqlen))
+        if attn_pdrop or resid_pdrop:
+            raise ValueError("this kernel is written for dropout probabilities of zero")
+        self.n_head = n_head
+        self.n_embd = n_embd
+
+    def forward(self, x):
+        qkv = F.linear(x, self.c_attn.weight, self.c_attn.bias)
+        return F.linear(attend(qkv, self.n_head), self.c_proj.weight, self.c_proj.bias)

@@ -1,0 +1,309 @@
+"""Dilated convolution with an oblong kernel, as one implicit product on the tensor cores, from a channels-last copy of the input.
+
+A tile is a rectangle of outputs. It walks over the taps of a few input channels before the next ones, so that shifted
+loads hit the cache. The weight is first packed in that order, and results are written as PyTorch lays them out; TF32,
+as PyTorch convolves.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+TILE = {"LAST": True, "ROWS": 8, "COLUMNS": 32, "BLOCK_O": 64, "BLOCK_C": 32, "num_warps": 8, "num_stages": 2}
+
+
+@triton.jit
+def nearest_tf32(x, ROUND: tl.constexpr):
+    """The nearest TF32 number, once the tensor core drops the low bits."""
+    if ROUND:
+        x = (x.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
+    return x
+
+
+@triton.jit
+def pack_kernel(
+    weight_ptr,
+    packed_ptr,
+    total,
+    TRANSPOSED: tl.constexpr,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    BLOCK_O: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    ROUND: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Weights as [group, block of outputs, block of inputs, row of taps, tap, output, input]."""
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c_blocks: tl.constexpr = (IN + BLOCK_C - 1) // BLOCK_C
+    o_blocks: tl.constexpr = (OUT + BLOCK_O - 1) // BLOCK_O
+    c = index % BLOCK_C
+    rest = index // BLOCK_C
+    o = rest % BLOCK_O
+    rest = rest // BLOCK_O
+    tap_w = rest % KW
+    rest = rest // KW
+    tap_h = rest % KH
+    rest = rest // KH
+    c += rest % c_blocks * BLOCK_C
+    rest = rest // c_blocks
+    o += rest % o_blocks * BLOCK_O
+    group = rest // o_blocks
+    there = (index < total) & (c < IN) & (o < OUT)
+    if TRANSPOSED:
+        source = (((group * IN + c) * OUT + o) * KH + KH - 1 - tap_h) * KW + KW - 1 - tap_w
+    else:
+        source = (((group * OUT + o) * IN + c) * KH + tap_h) * KW + tap_w
+    x = nearest_tf32(tl.load(weight_ptr + source, mask=there, other=0.0), ROUND)
+    tl.store(packed_ptr + index, x, mask=index < total)
+
+
+@triton.jit
+def channels_last_kernel(
+    x_ptr,
+    last_ptr,
+    PIXELS: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    PADDED: tl.constexpr,
+    ROUND: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+):
+    """Images with the channels of a pixel side by side, rounded to TF32."""
+    blocks: tl.constexpr = (PIXELS + BLOCK - 1) // BLOCK
+    sample = (tl.program_id(0) // blocks).to(tl.int64)
+    pixel = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
+    mask = (c < CHANNELS)[:, None] & (pixel < PIXELS)[None, :]
+    x = tl.load(
+        x_ptr + sample * (CHANNELS * PIXELS) + c[:, None] * PIXELS + pixel[None, :], mask=mask, other=0.0
+    )
+    mask = (pixel < PIXELS)[:, None] & (c < PADDED)[None, :]
+    offsets = pixel[:, None] * PADDED + c[None, :]
+    tl.store(last_ptr + sample * (PADDED * PIXELS) + offsets, nearest_tf32(tl.trans(x), ROUND), mask=mask)
+
+
+@triton.jit(
+    do_not_specialize=["nothing"]
+)  # else the copies of the images are of 16 bytes, which pass by the L1 cache
+def conv_kernel(
+    x_ptr,
+    packed_ptr,
+    bias_ptr,
+    y_ptr,
+    nothing,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    GROUPS: tl.constexpr,
+    H: tl.constexpr,
+    W: tl.constexpr,
+    OH: tl.constexpr,
+    OW: tl.constexpr,
+    KH: tl.constexpr,
+    KW: tl.constexpr,
+    PH: tl.constexpr,
+    PW: tl.constexpr,
+    DH: tl.constexpr,
+    DW: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    ROUND: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    BLOCK_O: tl.constexpr,
+    BLOCK_C: tl.constexpr,
+    LAST: tl.constexpr,
+):
+    """A rectangle of ROWS x COLUMNS outputs of some channels."""
+    c_blocks: tl.constexpr = (IN + BLOCK_C - 1) // BLOCK_C
+    o_blocks: tl.constexpr = (OUT + BLOCK_O - 1) // BLOCK_O
+    across: tl.constexpr = (OW + COLUMNS - 1) // COLUMNS
+    down: tl.constexpr = (OH + ROWS - 1) // ROWS
+    P: tl.constexpr = ROWS * COLUMNS
+    PADDED: tl.constexpr = PH + PW > 0
+
+    pid = tl.program_id(0)
+    slice_ = pid % (GROUPS * o_blocks)
+    pid = pid // (GROUPS * o_blocks)
+    left = pid % across * COLUMNS
+    pid = pid // across
+    top = pid % down * ROWS
+    sample = (pid // down).to(tl.int64)
+    group = slice_ // o_blocks
+    o_block = slice_ % o_blocks
+
+    p = tl.arange(0, P)
+    row = top + p // COLUMNS - PH
+    column = left + p % COLUMNS - PW
+    if not PADDED:
+        if OH % ROWS:
+            row = tl.minimum(row, OH - 1)
+        if OW % COLUMNS:
+            column = tl.minimum(column, OW - 1)
+    c = tl.arange(0, BLOCK_C)
+    weight_offsets = tl.arange(0, BLOCK_O)[:, None] * BLOCK_C + c[None, :]
+    PIXEL: tl.constexpr = GROUPS * c_blocks * BLOCK_C if LAST else 1
+    CHANNEL: tl.constexpr = 1 if LAST else H * W
+    if LAST:
+        x_ptr += sample * (H * W * PIXEL) + group * (c_blocks * BLOCK_C) + 2 * nothing
+        x_offsets = (row * W + column)[:, None] * PIXEL + c[None, :]
+    else:
+        x_ptr += (sample * GROUPS + group) * IN * H * W
+        x_offsets = c[:, None] * CHANNEL + (row * W + column)[None, :]
+    packed_ptr += slice_ * (c_blocks * KH * KW * BLOCK_O * BLOCK_C)
+    acc = tl.zeros([P, BLOCK_O], tl.float32)
+    for t in range(c_blocks * KH * KW):
+        tap_w = t % KW
+        tap_h = t // KW % KH
+        c_start = t // (KW * KH) * BLOCK_C
+        x_ptrs = x_ptr + (c_start * CHANNEL + (tap_h * DH * W + tap_w * DW) * PIXEL) + x_offsets
+        w = tl.load(packed_ptr + t * (BLOCK_O * BLOCK_C) + weight_offsets)
+        i = row + tap_h * DH
+        j = column + tap_w * DW
+        inside = (i >= 0) & (i < H) & (j >= 0) & (j < W)
+        if LAST:
+            if PADDED:
+                x = tl.load(x_ptrs, mask=inside[:, None], other=0.0)
+            else:
+                x = tl.load(x_ptrs)
+            acc = tl.dot(x, tl.trans(w), acc, input_precision="tf32")
+        else:
+            if PADDED:
+                x = tl.load(x_ptrs, mask=inside[None, :] & (c < IN - c_start)[:, None], other=0.0)
+            elif IN % BLOCK_C:
+                x = tl.load(x_ptrs, mask=(c < IN - c_start)[:, None], other=0.0)
+            else:
+                x = tl.load(x_ptrs)
+            acc = tl.dot(nearest_tf32(tl.trans(x), ROUND), tl.trans(w), acc, input_precision="tf32")
+
+    o = o_block * BLOCK_O + tl.arange(0, BLOCK_O)
+    y = tl.trans(acc)
+    if HAS_BIAS:
+        y += tl.load(bias_ptr + group * OUT + o, mask=o < OUT, other=0.0)[:, None]
+    row = top + p // COLUMNS
+    column = left + p % COLUMNS
+    y_ptr += (sample * GROUPS + group) * OUT * OH * OW
+    offsets = o[:, None] * (OH * OW) + (row * OW + column)[None, :]
+    tl.store(y_ptr + offsets, y, mask=(o < OUT)[:, None] & ((row < OH) & (column < OW))[None, :])
+
+
+def convolve(x: torch.Tensor, conv: nn.Module) -> torch.Tensor:
+    """The convolution or transposed convolution of a module, with a stride of one."""
+    if tuple(conv.stride) != (1, 1) or conv.padding_mode != "zeros" or isinstance(conv.padding, str):
+        raise ValueError("this kernel is written for strides of one and zeros around")
+    x = x.contiguous()
+    weight = conv.weight.contiguous()
+    transposed = isinstance(conv, nn.ConvTranspose2d)
+    kernel, dilation, padding = conv.kernel_size, conv.dilation, conv.padding
+    height, width = x.shape[2:]
+    if transposed:
+        padding = tuple(dilation[a] * (kernel[a] - 1) - conv.padding[a] for a in range(2))
+        if min(padding) < 0 or any(conv.output_padding):
+            raise ValueError(
+                "this kernel is written for paddings inside the kernel and none beside the output"
+            )
+    out_height = height + 2 * padding[0] - dilation[0] * (kernel[0] - 1)
+    out_width = width + 2 * padding[1] - dilation[1] * (kernel[1] - 1)
+    y = torch.empty((x.shape[0], conv.out_channels, out_height, out_width), device=x.device, dtype=x.dtype)
+    if kernel == (1, 1) and padding == (0, 0):
+        height, width = 1, height * width
+        out_height, out_width = height, width
+    channels, features = conv.in_channels // conv.groups, conv.out_channels // conv.groups
+    if max(channels, features) * max(height * width, out_height * out_width) >= 2**31:
+        raise ValueError("this kernel is written for images of fewer than 2^31 elements")
+    tile = dict(TILE)
+    block_c = min(tile.pop("BLOCK_C"), max(16, triton.next_power_of_2(channels)))
+    block_o = min(tile.pop("BLOCK_O"), max(16, triton.next_power_of_2(features)))
+    slices = conv.groups * triton.cdiv(features, block_o)
+    total = slices * triton.cdiv(channels, block_c) * kernel[0] * kernel[1] * block_o * block_c
+    packed = torch.empty(total, device=x.device, dtype=torch.float32)
+    pack_kernel[(triton.cdiv(total, 512),)](
+        weight,
+        packed,
+        total,
+        TRANSPOSED=transposed,
+        IN=channels,
+        OUT=features,
+        KH=kernel[0],
+        KW=kernel[1],
+        BLOCK_O=block_o,
+        BLOCK_C=block_c,
+        ROUND=x.is_cuda,
+        BLOCK=512,
+        num_warps=4,
+    )
+    source = x
+    if tile["LAST"]:
+        padded, pixels = triton.cdiv(channels, block_c) * block_c, height * width
+        if padded != channels and conv.groups > 1 or padded * conv.groups * pixels >= 2**31:
+            raise ValueError("this kernel is written for fewer channels, or more even ones, in this layout")
+        padded *= conv.groups
+        source = torch.empty((x.shape[0], pixels, padded), device=x.device, dtype=x.dtype)
+        channels_last_kernel[(x.shape[0] * triton.cdiv(pixels, 128), triton.cdiv(padded, min(32, block_c)))](
+            x,
+            source,
+            PIXELS=pixels,
+            CHANNELS=x.shape[1],
+            PADDED=padded,
+            ROUND=x.is_cuda,
+            BLOCK=128,
+            BLOCK_C=min(32, block_c),
+            num_warps=4,
+        )
+    tiles = triton.cdiv(out_height, tile["ROWS"]) * triton.cdiv(out_width, tile["COLUMNS"])
+    conv_kernel[(x.shape[0] * tiles * slices,)](
+        source,
+        packed,
+        packed if conv.bias is None else conv.bias,
+        y,
+        0,
+        IN=channels,
+        OUT=features,
+        GROUPS=conv.groups,
+        H=height,
+        W=width,
+        OH=out_height,
+        OW=out_width,
+        KH=kernel[0],
+        KW=kernel[1],
+        PH=padding[0],
+        PW=padding[1],
+        DH=dilation[0],
+        DW=dilation[1],
+        HAS_BIAS=conv.bias is not None,
+        ROUND=x.is_cuda,
+        BLOCK_O=block_o,
+        BLOCK_C=block_c,
+        **tile,
+    )
+    return y
+
+
+class ModelNew(nn.Module):
+    """Convolution."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: tuple[int, int],
+        stride: int = 1,
+        padding: tuple[int, int] = (0, 0),
+        dilation: tuple[int, int] = (1, 1),
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.conv2d = nn.Conv2d(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            bias=bias,
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return convolve(x, self.conv2d)
