@@ -54,8 +54,12 @@ def test_a_kernel_file_takes_the_arguments_of_its_problem(path: Path) -> None:
 
 
 def arguments(path: Path, class_name: str, method_name: str) -> list[str]:
+    """A method's arguments; those of the class below where it hands on whatever it is given."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     model = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name)
     methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)}
     method = methods.get(method_name)
+    if method and method.args.vararg:
+        (below,) = (base.id for base in model.bases if isinstance(base, ast.Name))
+        return arguments(path, below, method_name)
     return [argument.arg for argument in method.args.args] if method else ["self"]

@@ -1,6 +1,10 @@
-"""1-D max pooling: neighbouring outputs in neighbouring lanes, so that the taps after the first hit the cache.
+"""1-D max pooling with stride 1: eight neighbouring outputs a thread.
 
-Inputs, weights and outputs are bf16; it calculates in fp32.
+A thread reads the 16-byte pieces of the input that its eight windows touch; all but one are in the cache. It
+takes them apart in its registers, so that no value is loaded again for another output. Where the
+window has eight taps, it takes the maxima of pairs, of pairs of pairs and of pairs of those.
+
+Inputs, weights and outputs are bf16; it compares in fp32.
 """
 
 import torch
@@ -8,37 +12,94 @@ import triton
 import triton.language as tl
 from torch import nn
 
+TILE = {"TURNS": 4, "WRITE": "evict_first", "num_warps": 2}
+
 
 @triton.jit
-def load(ptr, mask=None, other=None):
-    x = tl.load(ptr, mask=mask, other=other)
-    if x.dtype == tl.bfloat16:
-        x = x.to(tl.float32)
-    return x
+def apart(x):
+    """Eight tensors of every eighth value."""
+    x = tl.reshape(x.to(tl.float32), [x.shape[0] // 8, 2, 2, 2])
+    even, odd = tl.split(x)
+    x04, x26 = tl.split(even)
+    x15, x37 = tl.split(odd)
+    x0, x4 = tl.split(x04)
+    x2, x6 = tl.split(x26)
+    x1, x5 = tl.split(x15)
+    x3, x7 = tl.split(x37)
+    return x0, x1, x2, x3, x4, x5, x6, x7
 
 
-@triton.jit(do_not_specialize=["length", "out_length"])  # so every tap has one layout: a word a lane
+@triton.jit
+def together(x0, x1, x2, x3, x4, x5, x6, x7):
+    """What apart undoes."""
+    even = tl.join(tl.join(x0, x4), tl.join(x2, x6))
+    odd = tl.join(tl.join(x1, x5), tl.join(x3, x7))
+    return tl.reshape(tl.join(even, odd), [x0.shape[0] * 8])
+
+
+@triton.jit
+def pairs(values, COUNT: tl.constexpr, APART: tl.constexpr):
+    """The maxima of COUNT pairs."""
+    maxima = ()
+    for j in tl.static_range(COUNT):
+        maxima = maxima + (tl.maximum(values[j], values[j + APART], propagate_nan=tl.PropagateNan.ALL),)
+    return maxima
+
+
+@triton.jit
+def several(values, KERNEL: tl.constexpr, DILATION: tl.constexpr):
+    """The maxima of windows of any length."""
+    maxima = ()
+    for j in tl.static_range(8):
+        best = values[j]
+        for tap in tl.static_range(1, KERNEL):
+            best = tl.maximum(best, values[j + tap * DILATION], propagate_nan=tl.PropagateNan.ALL)
+        maxima = maxima + (best,)
+    return maxima
+
+
+@triton.jit
 def max_pool_kernel(
     x_ptr,
     y_ptr,
-    length,
-    out_length,
+    blocks,
+    LENGTH: tl.constexpr,
     KERNEL: tl.constexpr,
-    STRIDE: tl.constexpr,
     PADDING: tl.constexpr,
     DILATION: tl.constexpr,
+    TURNS: tl.constexpr,
     BLOCK: tl.constexpr,
+    WRITE: tl.constexpr,
 ):
-    blocks = tl.cdiv(out_length, BLOCK)
+    """TURNS blocks of BLOCK outputs of a row."""
+    reach: tl.constexpr = DILATION * (KERNEL - 1)
+    out_length: tl.constexpr = LENGTH + 2 * PADDING - reach
+    before: tl.constexpr = (PADDING + 7) // 8 * 8
     row = (tl.program_id(0) // blocks).to(tl.int64)
-    columns = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
-    best = tl.full([BLOCK], float("-inf"), tl.float32)
-    for tap in tl.static_range(KERNEL):
-        index = columns * STRIDE - PADDING + tap * DILATION
-        inside = (index >= 0) & (index < length) & (columns < out_length)
-        x = load(x_ptr + row * length + index, mask=inside, other=float("-inf"))
-        best = tl.maximum(best, x, propagate_nan=tl.PropagateNan.ALL)
-    tl.store(y_ptr + row * out_length + columns, best, mask=columns < out_length)
+    x_ptr += row * LENGTH
+    y_ptr += row * out_length
+    # The pieces lie where a load of 16 bytes can begin, and the first output may be in the middle of one.
+    columns = tl.program_id(0) % blocks * (BLOCK * TURNS) - before + tl.arange(0, BLOCK)
+    for _ in range(TURNS):
+        values = ()
+        for piece in tl.static_range((reach + 15) // 8):
+            index = columns + piece * 8
+            x = tl.load(x_ptr + index, mask=(index >= 0) & (index < LENGTH), other=float("-inf"))
+            values = values + apart(x)
+        if KERNEL == 8:
+            values = pairs(values, 8 + 6 * DILATION, DILATION)
+            values = pairs(pairs(values, 8 + 4 * DILATION, 2 * DILATION), 8, 4 * DILATION)
+        else:
+            values = several(values, KERNEL, DILATION)
+        y = together(values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7])
+        outs = columns + PADDING
+        tl.store(
+            y_ptr + outs,
+            y.to(y_ptr.dtype.element_ty),
+            mask=(outs >= 0) & (outs < out_length),
+            eviction_policy=WRITE,
+        )
+        columns += BLOCK
 
 
 class ModelNew(nn.Module):
@@ -55,25 +116,28 @@ class ModelNew(nn.Module):
         super().__init__()
         if return_indices:
             raise ValueError("return_indices: this kernel returns values only")
-        self.taps = (kernel_size, stride or kernel_size, padding, dilation)
+        if (stride or kernel_size) != 1 or dilation * (kernel_size - 1) > 32:
+            raise ValueError("this kernel is written for stride 1 and windows that reach up to 32 further")
+        self.taps = (kernel_size, padding, dilation)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x.contiguous()
-        kernel, stride, padding, dilation = self.taps
+        kernel, padding, dilation = self.taps
         length = x.shape[-1]
-        out_length = (length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+        out_length = length + 2 * padding - dilation * (kernel - 1)
         y = torch.empty((*x.shape[:-1], out_length), device=x.device, dtype=x.dtype)
-        grid = (x.numel() // length * triton.cdiv(out_length, 2048),)
-        max_pool_kernel[grid](
+        # The first block begins this much before the first output; whole turns of it cover all the others.
+        block = 256 * TILE["num_warps"]
+        blocks = triton.cdiv(out_length + triton.cdiv(padding, 8) * 8 - padding, block * TILE["TURNS"])
+        max_pool_kernel[(x.numel() // length * blocks,)](
             x,
             y,
-            length,
-            out_length,
+            blocks,
+            LENGTH=length,
             KERNEL=kernel,
-            STRIDE=stride,
             PADDING=padding,
             DILATION=dilation,
-            BLOCK=2048,
-            num_warps=8,
+            BLOCK=block,
+            **TILE,
         )
         return y

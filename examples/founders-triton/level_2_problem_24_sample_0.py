@@ -1,47 +1,96 @@
-"""Convolution, minimum over the depth, softmax over the channels: cuDNN for the convolution, one Triton kernel for the rest.
+"""Convolution, minimum over the depth, softmax over the channels, in one kernel.
 
-A program holds all channels of 64 neighbouring positions in registers, so that the reduction over channels
-needs no second read.
+A program convolves one slice after the other, as products that are split in three, as exact as fp32, and keeps their
+minimum.
 """
 
 import torch
-import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import nn
 
-
-@triton.jit
-def nan_minimum(a, b):
-    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+TILE = {"PRECISION": "tf32x3", "BLOCK": 64, "num_warps": 4, "num_stages": 1}
 
 
 @triton.jit
-def depth_kernel(
-    y_ptr,
-    out_ptr,
+def convolve(
+    x_ptr,
+    weight_ptr,
+    places,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    KERNEL: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """[position, output] of an image, without the bias; places are where the windows begin."""
+    taps: tl.constexpr = IN * KERNEL * KERNEL * KERNEL
+    o = tl.arange(0, OUTPUTS)
+    y = tl.zeros([places.shape[0], OUTPUTS], tl.float32)
+    for start in tl.static_range(0, taps, 32):
+        k = start + tl.arange(0, 32)
+        mask = (k < taps)[:, None] & (o < OUT)[None, :]
+        w = tl.load(weight_ptr + o[None, :] * taps + k[:, None], mask=mask, other=0.0)
+        k = tl.minimum(k, taps - 1)
+        offsets = k // (KERNEL * KERNEL * KERNEL) * DEPTH + k // (KERNEL * KERNEL) % KERNEL
+        offsets = (offsets * HEIGHT + k // KERNEL % KERNEL) * WIDTH + k % KERNEL
+        x = tl.load(x_ptr + (offsets[:, None] + places[None, :]))
+        x = tl.trans(x)
+        y = tl.dot(x, w, y, input_precision=PRECISION)
+    return y
+
+
+@triton.jit
+def min_softmax_kernel(
+    x_ptr,
+    weight_ptr,
     conv_bias_ptr,
-    channels,
-    depth,
-    PIXELS: tl.constexpr,
-    CHANNELS: tl.constexpr,
+    y_ptr,
+    IN: tl.constexpr,
+    OUT: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    KERNEL: tl.constexpr,
+    PRECISION: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    blocks = tl.cdiv(PIXELS, BLOCK)
+    """All channels of BLOCK positions of an image."""
+    width: tl.constexpr = WIDTH - KERNEL + 1
+    n: tl.constexpr = (HEIGHT - KERNEL + 1) * width
+    blocks: tl.constexpr = (n + BLOCK - 1) // BLOCK
     image = (tl.program_id(0) // blocks).to(tl.int64)
-    columns = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
-    rows = tl.arange(0, CHANNELS)
-    mask = (rows[:, None] < channels) & (columns[None, :] < PIXELS)
-    planes = image * channels + rows[:, None]
-    best = tl.full([CHANNELS, BLOCK], float("inf"), tl.float32)
-    for z in range(depth):
-        x = tl.load(y_ptr + (planes * depth + z) * PIXELS + columns[None, :], mask=mask, other=0.0)
-        best = nan_minimum(best, x)
-    bias = tl.load(conv_bias_ptr + rows, mask=rows < channels, other=0.0)
-    x = tl.where(rows[:, None] < channels, best + bias[:, None], float("-inf"))
-    x = tl.exp(x - tl.max(x, axis=0)[None, :])
-    x = x / tl.sum(x, axis=0)[None, :]
-    tl.store(out_ptr + planes * PIXELS + columns[None, :], x, mask=mask)
+    position = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+    at = tl.minimum(position, n - 1)
+    places = at // width * WIDTH + at % width
+    x_ptr += image * (IN * DEPTH * HEIGHT * WIDTH)
+    least = tl.full([BLOCK, OUTPUTS], float("inf"), tl.float32)
+    for z in range(DEPTH - KERNEL + 1):
+        y = convolve(
+            x_ptr + z * (HEIGHT * WIDTH),
+            weight_ptr,
+            places,
+            IN,
+            OUT,
+            OUTPUTS,
+            DEPTH,
+            HEIGHT,
+            WIDTH,
+            KERNEL,
+            PRECISION,
+        )
+        least = tl.minimum(least, y)
+    o = tl.arange(0, OUTPUTS)
+    bias = tl.load(conv_bias_ptr + o, mask=o < OUT, other=0.0)
+    y = tl.where((o < OUT)[None, :], least + bias[None, :], float("-inf"))
+    y = tl.exp(y - tl.max(y, axis=1)[:, None])
+    y = y / tl.sum(y, axis=1)[:, None]
+    there = (position < n)[:, None] & (o < OUT)[None, :]
+    tl.store(y_ptr + image * (OUT * n) + o[None, :] * n + position[:, None], y, mask=there)
 
 
 class ModelNew(nn.Module):
@@ -49,25 +98,28 @@ class ModelNew(nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: int, dim: int):
         super().__init__()
-        self.conv = nn.Conv3d(in_channels, out_channels, kernel_size)
         if dim != 2:
-            raise ValueError("this kernel takes the minimum over the depth, dimension 2")
+            raise ValueError("this kernel is written for the minimum over the depth")
+        self.conv = nn.Conv3d(in_channels, out_channels, kernel_size)
+        self.dim = dim
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        conv = self.conv
-        y = F.conv3d(x, conv.weight, None, conv.stride, conv.padding)
-        batch, channels, depth, height, width = y.shape
-        out = torch.empty((batch, channels, height, width), device=y.device, dtype=y.dtype)
-        grid = (batch * triton.cdiv(height * width, 64),)
-        depth_kernel[grid](
-            y,
-            out,
-            conv.bias,
-            channels,
-            depth,
-            PIXELS=height * width,
-            CHANNELS=triton.next_power_of_2(channels),
-            BLOCK=64,
-            num_warps=4,
-        )
-        return out
+        x = x.contiguous()
+        conv, tile = self.conv, dict(TILE)
+        batch, inputs, depth, height, width = x.shape
+        outputs, kernel = conv.out_channels, conv.kernel_size[0]
+        shape = {
+            "IN": inputs,
+            "OUT": outputs,
+            "OUTPUTS": max(16, triton.next_power_of_2(outputs)),
+            "DEPTH": depth,
+            "HEIGHT": height,
+            "WIDTH": width,
+            "KERNEL": kernel,
+            "PRECISION": tile.pop("PRECISION"),
+        }
+        height, width = height - kernel + 1, width - kernel + 1
+        y = torch.empty((batch, outputs, height, width), device=x.device, dtype=x.dtype)
+        grid = (batch * triton.cdiv(height * width, tile["BLOCK"]),)
+        min_softmax_kernel[grid](x, conv.weight.contiguous(), conv.bias, y, **shape, **tile)
+        return y
