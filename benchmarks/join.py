@@ -35,7 +35,7 @@ from leaderboard.runs.pack import find_kernels, pack, write  # noqa: E402
 
 ENTRIES = ROOT / "examples"
 MOST_WORST = 0.9
-"""Of KernelBench's tolerance: a draft that is nearer to it is wrong on some other inputs."""
+"""Of the tolerance: a draft that is nearer to it is wrong on some other inputs."""
 LINE = 110
 
 
