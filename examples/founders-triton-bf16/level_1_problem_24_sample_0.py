@@ -1,7 +1,9 @@
-"""Log-softmax over long rows: one program a row, two reads and one write of the row.
+"""Log-softmax over long rows in one pass over memory: each piece is read again while it is still in the L2 cache.
 
-The first pass keeps a running maximum and a rescaled sum in every lane, so that it needs one read instead of
-two. The second pass walks the row backwards, so that it starts with what is still in the L2 cache.
+A program has two pieces. It sums up one, for its row's maximum and sum, and publishes them. Then it writes
+the log-softmax of another, LAG pieces back: what all pieces of that row have published is there by then. It
+waits if not, and only for programs that began before it, so that none waits for ever. The memory sees one read and one
+write of each value. Programs take tickets, so that those that began first have the first pieces.
 
 Inputs, weights and outputs are bf16; it calculates in fp32.
 """
@@ -11,37 +13,55 @@ import triton
 import triton.language as tl
 from torch import nn
 
-
-@triton.jit
-def load(ptr, mask=None, other=None):
-    x = tl.load(ptr, mask=mask, other=other)
-    if x.dtype == tl.bfloat16:
-        x = x.to(tl.float32)
-    return x
+TILE = {"BLOCK": 4096, "LAG": 1584, "KEEP": "", "num_warps": 4}
 
 
 @triton.jit
-def log_softmax_kernel(x_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    x_ptr += row * n_cols
-    y_ptr += row * n_cols
+def log_softmax_kernel(
+    x_ptr,
+    y_ptr,
+    peak_ptr,
+    total_ptr,
+    done_ptr,
+    rows,
+    columns,
+    pieces,
+    lag,
+    PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    KEEP: tl.constexpr,
+):
+    """The counters are those of the pieces published, one a row, and behind them that of the tickets."""
+    new = tl.atomic_add(done_ptr + rows, 1, sem="relaxed")
+    old = new - lag
     lanes = tl.arange(0, BLOCK)
-    peak = tl.full([BLOCK], float("-inf"), tl.float32)
-    total = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, n_cols, BLOCK):
-        cols = start + lanes
-        x = load(x_ptr + cols, mask=cols < n_cols, other=float("-inf"))
-        new_peak = tl.maximum(peak, x)
-        base = tl.where(new_peak == float("-inf"), 0.0, new_peak)
-        total = total * tl.exp(peak - base) + tl.exp(x - base)
-        peak = new_peak
-    row_peak = tl.max(peak, axis=0)
-    shift = row_peak + tl.log(tl.sum(total * tl.exp(peak - row_peak), axis=0))
-    n_blocks = tl.cdiv(n_cols, BLOCK)
-    for i in range(n_blocks):
-        cols = (n_blocks - 1 - i) * BLOCK + lanes
-        x = load(x_ptr + cols, mask=cols < n_cols, other=0.0)
-        tl.store(y_ptr + cols, x - shift, mask=cols < n_cols)
+    row, column = new // pieces, new % pieces * BLOCK + lanes
+    mask = (row < rows) & (column < columns)
+    x = tl.load(
+        x_ptr + row.to(tl.int64) * columns + column, mask=mask, other=float("-inf"), eviction_policy=KEEP
+    )
+    old_row, old_column = tl.maximum(old, 0) // pieces, tl.maximum(old, 0) % pieces * BLOCK + lanes
+    offset = old_row.to(tl.int64) * columns
+    old_mask = (old >= 0) & (old_column < columns)
+    old_x = tl.load(x_ptr + offset + old_column, mask=old_mask, other=0.0, eviction_policy="evict_first")
+    while tl.atomic_add(done_ptr + old_row, 0, sem="acquire") < tl.where(old >= 0, pieces, 0):
+        pass
+    piece = tl.arange(0, PADDED)
+    at = old_row * PADDED + piece
+    peaks = tl.load(peak_ptr + at, mask=piece < pieces, other=float("-inf"), cache_modifier=".cg")
+    totals = tl.load(total_ptr + at, mask=piece < pieces, other=0.0, cache_modifier=".cg")
+    row_peak = tl.max(peaks, axis=0)
+    shift = tl.log(tl.sum(totals * tl.exp(peaks - row_peak), axis=0))
+    if row < rows:
+        values = x.to(tl.float32)
+        peak = tl.max(values, axis=0)
+        total = tl.sum(tl.exp(values - tl.where(peak == float("-inf"), 0.0, peak)), axis=0)
+        tl.store(peak_ptr + row * PADDED + new % pieces, peak)
+        tl.store(total_ptr + row * PADDED + new % pieces, total)
+        tl.debug_barrier()
+        tl.atomic_add(done_ptr + row, 1, sem="release")
+    y = old_x.to(tl.float32) - row_peak - shift
+    tl.store(y_ptr + offset + old_column, y, mask=old_mask, eviction_policy="evict_first")
 
 
 class ModelNew(nn.Module):
@@ -54,7 +74,30 @@ class ModelNew(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x.contiguous()
         y = torch.empty_like(x)
-        n_cols = x.shape[self.dim]
-        n_rows = x.numel() // n_cols
-        log_softmax_kernel[(n_rows,)](x, y, n_cols, BLOCK=4096, num_warps=8)
+        if self.dim % x.dim() != x.dim() - 1:
+            raise ValueError("this kernel is written for the last dimension")
+        columns = x.shape[-1]
+        rows = x.numel() // columns
+        pieces = triton.cdiv(columns, TILE["BLOCK"])
+        padded = max(triton.next_power_of_2(pieces), 32)
+        lag = max(TILE["LAG"], pieces)
+        if (rows + 1) * pieces + lag >= 2**31 or rows * padded >= 2**31:
+            raise ValueError("this kernel is written for fewer pieces")
+        peaks, totals = (torch.empty((rows, padded), device=x.device, dtype=torch.float32) for _ in range(2))
+        done = torch.zeros(rows + 1, device=x.device, dtype=torch.int32)
+        log_softmax_kernel[(rows * pieces + lag,)](
+            x,
+            y,
+            peaks,
+            totals,
+            done,
+            rows,
+            columns,
+            pieces,
+            lag,
+            PADDED=padded,
+            BLOCK=TILE["BLOCK"],
+            KEEP=TILE["KEEP"],
+            num_warps=TILE["num_warps"],
+        )
         return y

@@ -1,7 +1,11 @@
-"""Group normalisation, one program a group: two reads and one write, Welford's update in every lane.
+"""Group normalisation in one pass over memory: each piece is read again while it is still in the L2 cache.
 
-The second pass goes channel by channel, the last channel first, so that weight and bias are scalars and the
-part read last is still in the L2 cache.
+A program has two pieces of channels. It takes the moments of one, its mean and its sum of squares around that
+mean, and publishes them. Then it normalises another, LAG pieces back: the moments of all pieces of that group
+are there by then. It waits if not, and only for programs that began before it, so that none waits for ever. The
+memory sees one read and one write of each value. Programs take tickets, so that those that began first have the
+first pieces, in whatever order they are started. No piece goes beyond its channel, so that weight and bias are
+scalars.
 
 Inputs, weights and outputs are bf16; it calculates in fp32.
 """
@@ -11,49 +15,72 @@ import triton
 import triton.language as tl
 from torch import nn
 
-
-@triton.jit
-def load(ptr, mask=None, other=None):
-    x = tl.load(ptr, mask=mask, other=other)
-    if x.dtype == tl.bfloat16:
-        x = x.to(tl.float32)
-    return x
+TILE = {"BLOCK": 8192, "LAG": 792, "KEEP": "evict_last", "num_warps": 8}
 
 
 @triton.jit
 def group_norm_kernel(
-    x_ptr, y_ptr, weight_ptr, bias_ptr, pixels, group_channels, groups, eps, BLOCK: tl.constexpr
+    x_ptr,
+    y_ptr,
+    weight_ptr,
+    bias_ptr,
+    mean_ptr,
+    m2_ptr,
+    done_ptr,
+    rows,
+    channels,
+    group_channels,
+    pixels,
+    parts,
+    lag,
+    eps,
+    PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    KEEP: tl.constexpr,
 ):
-    sample_group = tl.program_id(0).to(tl.int64)
+    """A row is a group of a sample; each of its channels has so many parts, which are its pieces.
+
+    The counters are those of the pieces published, one a row, and behind them that of the tickets.
+    """
+    new = tl.atomic_add(done_ptr + rows, 1, sem="relaxed")
+    old = new - lag
+    pieces = group_channels * parts
     n = group_channels * pixels
-    x_ptr += sample_group * n
-    y_ptr += sample_group * n
     lanes = tl.arange(0, BLOCK)
-    count = tl.zeros([BLOCK], tl.float32)
-    mean = tl.zeros([BLOCK], tl.float32)
-    m2 = tl.zeros([BLOCK], tl.float32)
-    step = 0.0
-    for start in range(0, n, BLOCK):
-        mask = start + lanes < n
-        x = load(x_ptr + start + lanes, mask=mask, other=0.0)
-        step += 1.0
-        delta = tl.where(mask, x - mean, 0.0)
-        mean += delta * (1.0 / step)
-        m2 += delta * (x - mean)
-        count += tl.where(mask, 1.0, 0.0)
+    row, column = new // pieces, new % parts * BLOCK + lanes
+    mask = (row < rows) & (column < pixels)
+    x = tl.load(
+        x_ptr + (new // parts).to(tl.int64) * pixels + column, mask=mask, other=0.0, eviction_policy=KEEP
+    )
+    old_row, old_plane = tl.maximum(old, 0) // pieces, tl.maximum(old, 0) // parts
+    old_column = tl.maximum(old, 0) % parts * BLOCK + lanes
+    offset = old_plane.to(tl.int64) * pixels
+    old_mask = (old >= 0) & (old_column < pixels)
+    old_x = tl.load(x_ptr + offset + old_column, mask=old_mask, other=0.0, eviction_policy="evict_first")
+    weight = tl.load(weight_ptr + old_plane % channels).to(tl.float32)
+    bias = tl.load(bias_ptr + old_plane % channels).to(tl.float32)
+    while tl.atomic_add(done_ptr + old_row, 0, sem="acquire") < tl.where(old >= 0, pieces, 0):
+        pass
+    piece = tl.arange(0, PADDED)
+    at = old_row * PADDED + piece
+    count = tl.where(piece < pieces, tl.minimum(pixels - piece % parts * BLOCK, BLOCK), 0).to(tl.float32)
+    mean = tl.load(mean_ptr + at, mask=piece < pieces, other=0.0, cache_modifier=".cg")
+    m2 = tl.load(m2_ptr + at, mask=piece < pieces, other=0.0, cache_modifier=".cg")
     center = tl.sum(count * mean, axis=0) / n
     variance = tl.sum(m2 + count * (mean - center) * (mean - center), axis=0) / n
-    scale = 1.0 / tl.sqrt(variance + eps)
-    first_channel = (tl.program_id(0) % groups) * group_channels
-    n_blocks = tl.cdiv(pixels, BLOCK)
-    for c in range(group_channels):
-        channel = group_channels - 1 - c
-        weight = load(weight_ptr + first_channel + channel) * scale
-        bias = load(bias_ptr + first_channel + channel) - center * weight
-        for i in range(n_blocks):
-            columns = (n_blocks - 1 - i) * BLOCK + lanes
-            x = load(x_ptr + channel * pixels + columns, mask=columns < pixels)
-            tl.store(y_ptr + channel * pixels + columns, x * weight + bias, mask=columns < pixels)
+    weight *= 1.0 / tl.sqrt(variance + eps)
+    bias -= center * weight
+    if row < rows:
+        values = x.to(tl.float32)
+        new_mean = tl.sum(values, axis=0) / tl.minimum(pixels - new % parts * BLOCK, BLOCK)
+        delta = tl.where(mask, values - new_mean, 0.0)
+        new_m2 = tl.sum(delta * delta, axis=0)
+        tl.store(mean_ptr + row * PADDED + new % pieces, new_mean)
+        tl.store(m2_ptr + row * PADDED + new % pieces, new_m2)
+        tl.debug_barrier()
+        tl.atomic_add(done_ptr + row, 1, sem="release")
+    y = old_x.to(tl.float32) * weight + bias
+    tl.store(y_ptr + offset + old_column, y, mask=old_mask, eviction_policy="evict_first")
 
 
 class ModelNew(nn.Module):
@@ -66,18 +93,37 @@ class ModelNew(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x.contiguous()
         y = torch.empty_like(x)
-        batch, channels = x.shape[:2]
         gn = self.gn
-        group_norm_kernel[(batch * gn.num_groups,)](
+        batch, channels = x.shape[:2]
+        pixels = x[0, 0].numel()
+        rows = batch * gn.num_groups
+        group_channels = channels // gn.num_groups
+        parts = triton.cdiv(pixels, TILE["BLOCK"])
+        pieces = group_channels * parts
+        padded = max(triton.next_power_of_2(pieces), 32)
+        lag = max(TILE["LAG"], pieces)
+        if (rows + 1) * pieces + lag >= 2**31 or rows * padded >= 2**31:
+            raise ValueError("this kernel is written for fewer pieces")
+        means, m2s = (torch.empty((rows, padded), device=x.device, dtype=torch.float32) for _ in range(2))
+        done = torch.zeros(rows + 1, device=x.device, dtype=torch.int32)
+        group_norm_kernel[(rows * pieces + lag,)](
             x,
             y,
             gn.weight,
             gn.bias,
-            x[0, 0].numel(),
-            channels // gn.num_groups,
-            gn.num_groups,
+            means,
+            m2s,
+            done,
+            rows,
+            channels,
+            group_channels,
+            pixels,
+            parts,
+            lag,
             gn.eps,
-            BLOCK=8192,
-            num_warps=32,
+            PADDED=padded,
+            BLOCK=TILE["BLOCK"],
+            KEEP=TILE["KEEP"],
+            num_warps=TILE["num_warps"],
         )
         return y

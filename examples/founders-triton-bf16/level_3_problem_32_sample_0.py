@@ -1,10 +1,14 @@
-"""Transformer over two tokens: one launch a layer.
+"""Transformer over two tokens: one launch a layer, and every map of it on the tensor cores.
 
-cuDNN convolves; one kernel maps each image to its token, one kernel a layer does everything a layer does, one
-sample a program, and one maps the class tokens to logits. All sums are fp32 additions: with two tokens a sample, the
-time goes into launches and into reading the weights.
+cuDNN convolves; one kernel maps each image to its token, one kernel a layer does everything a layer does, and one
+maps the class tokens to logits. A program of a layer takes eight samples, which are sixteen rows: as many as a
+product on the tensor cores has anyway, so that the weights are read twice instead of ten times. Nothing of a
+layer leaves the chip. A token's other token is its neighbour row: its key and value are products of the rows in
+swapped order, with weights that are there already.
 
-Inputs, weights and outputs are bf16; it calculates in fp32.
+Inputs, weights, outputs and what is multiplied are bf16; it sums, and keeps the tokens between layers, in fp32.
+
+All of it is launched as one CUDA graph.
 """
 
 import torch
@@ -12,13 +16,7 @@ import triton
 import triton.language as tl
 from torch import nn
 
-
-@triton.jit
-def load(ptr, mask=None, other=None):
-    x = tl.load(ptr, mask=mask, other=other)
-    if x.dtype == tl.bfloat16:
-        x = x.to(tl.float32)
-    return x
+TILE = {"HIDDEN_BLOCK": 128, "num_warps": 8, "num_stages": 2}
 
 
 @triton.jit
@@ -41,93 +39,41 @@ def embed_kernel(
     total = tl.zeros([ROWS, BLOCK], tl.float32)
     for start in range(0, K, BLOCK):
         mask = start + lanes < K
-        w = load(w_ptr + feature * K + start + lanes, mask=mask, other=0.0)
+        w = tl.load(w_ptr + feature * K + start + lanes, mask=mask, other=0.0).to(tl.float32)
         offsets = rows.to(tl.int64)[:, None] * K + start + lanes[None, :]
-        x = load(x_ptr + offsets, mask=(rows < batch)[:, None] & mask[None, :], other=0.0)
-        total += x * w[None, :]
-    token = tl.sum(total, axis=1) + load(bias_ptr + feature)
+        x = tl.load(x_ptr + offsets, mask=(rows < batch)[:, None] & mask[None, :], other=0.0)
+        total += x.to(tl.float32) * w[None, :]
+    token = tl.sum(total, axis=1) + tl.load(bias_ptr + feature).to(tl.float32)
     slots = tokens_ptr + rows * 2 * WIDTH + feature
-    tl.store(slots, tl.zeros([ROWS], tl.float32) + load(class_ptr + feature), mask=rows < batch)
+    first = tl.zeros([ROWS], tl.float32) + tl.load(class_ptr + feature).to(tl.float32)
+    tl.store(slots, first, mask=rows < batch)
     tl.store(slots + WIDTH, token, mask=rows < batch)
 
 
 @triton.jit
-def map_tokens(
-    x_ptr,
-    w_ptr,
-    bias_ptr,
-    out_ptr,
-    N: tl.constexpr,
-    K: tl.constexpr,
-    PADDED: tl.constexpr,
-    BLOCK: tl.constexpr,
-    RELU: tl.constexpr,
-):
-    """Both tokens' x W^T + b, through memory; returns when every thread can read the result."""
-    depth = tl.arange(0, PADDED)
-    first = load(x_ptr + depth, mask=depth < K, other=0.0)
-    second = load(x_ptr + K + depth, mask=depth < K, other=0.0)
-    for start in range(0, N, BLOCK):
-        rows = start + tl.arange(0, BLOCK)
-        mask = (rows < N)[:, None] & (depth < K)[None, :]
-        w = load(w_ptr + rows[:, None] * K + depth[None, :], mask=mask, other=0.0)
-        bias = load(bias_ptr + rows, mask=rows < N, other=0.0)
-        y = tl.sum(w * first[None, :], axis=1) + bias
-        z = tl.sum(w * second[None, :], axis=1) + bias
-        if RELU:
-            y = tl.where(y < 0.0, 0.0, y)
-            z = tl.where(z < 0.0, 0.0, z)
-        tl.store(out_ptr + rows, y, mask=rows < N)
-        tl.store(out_ptr + N + rows, z, mask=rows < N)
-    tl.debug_barrier()
+def weights(w_ptr, stride, N: tl.constexpr, K: tl.constexpr):
+    """N outputs of K inputs, ready for a product."""
+    n, k = tl.arange(0, N), tl.arange(0, K)
+    return tl.trans(tl.load(w_ptr + n[:, None] * stride + k[None, :]))
 
 
 @triton.jit
-def attend(qkv_ptr, out_ptr, scale, WIDTH: tl.constexpr, HEADS: tl.constexpr, SIZE: tl.constexpr):
-    """Attention of two tokens; HEADS and SIZE are powers of two with the heads' width in WIDTH."""
-    size: tl.constexpr = WIDTH // HEADS
-    part = tl.arange(0, SIZE)
-    offsets = tl.arange(0, HEADS)[:, None] * size + part[None, :]
-    mask = (part < size)[None, :] & (offsets >= 0)
-    first_key = load(qkv_ptr + WIDTH + offsets, mask=mask, other=0.0)
-    second_key = load(qkv_ptr + 4 * WIDTH + offsets, mask=mask, other=0.0)
-    first_value = load(qkv_ptr + 2 * WIDTH + offsets, mask=mask, other=0.0)
-    second_value = load(qkv_ptr + 5 * WIDTH + offsets, mask=mask, other=0.0)
-    for token in tl.static_range(2):
-        query = load(qkv_ptr + 3 * token * WIDTH + offsets, mask=mask, other=0.0) * scale
-        first = tl.sum(query * first_key, axis=1)
-        second = tl.sum(query * second_key, axis=1)
-        peak = tl.maximum(first, second)
-        first = tl.exp(first - peak)
-        second = tl.exp(second - peak)
-        whole = first + second
-        mixed = first[:, None] * first_value + second[:, None] * second_value
-        tl.store(out_ptr + token * WIDTH + offsets, mixed / whole[:, None], mask=mask)
-    tl.debug_barrier()
+def row(ptr, N: tl.constexpr):
+    return tl.load(ptr + tl.arange(0, N)).to(tl.float32)[None, :]
 
 
 @triton.jit
-def add_norm(x_ptr, change_ptr, weight_ptr, bias_ptr, eps, WIDTH: tl.constexpr, PADDED: tl.constexpr):
-    """Layer norm of the sum of both tokens and their changes, in place of the tokens."""
-    columns = tl.arange(0, PADDED)
-    mask = columns < WIDTH
-    weight = load(weight_ptr + columns, mask=mask, other=0.0)
-    bias = load(bias_ptr + columns, mask=mask, other=0.0)
-    for token in tl.static_range(2):
-        slots = token * WIDTH + columns
-        x = load(x_ptr + slots, mask=mask, other=0.0) + load(change_ptr + slots, mask=mask, other=0.0)
-        x = tl.where(mask, x - tl.sum(x, axis=0) / WIDTH, 0.0)
-        x = x / tl.sqrt(tl.sum(x * x, axis=0) / WIDTH + eps)
-        # Warps may hold copies of the same columns: all of them read before one of them writes.
-        tl.debug_barrier()
-        tl.store(x_ptr + slots, x * weight + bias, mask=mask)
-    tl.debug_barrier()
+def norm(x, weight_ptr, bias_ptr, eps, WIDTH: tl.constexpr):
+    """Layer norm of every row."""
+    x = x - tl.sum(x, axis=1)[:, None] / WIDTH
+    x = x / tl.sqrt(tl.sum(x * x, axis=1) / WIDTH + eps)[:, None]
+    return x * row(weight_ptr, WIDTH) + row(bias_ptr, WIDTH)
 
 
 @triton.jit
 def layer_kernel(
     tokens_ptr,
-    scratch_ptr,
+    next_ptr,
     in_weight_ptr,
     in_bias_ptr,
     out_weight_ptr,
@@ -140,34 +86,46 @@ def layer_kernel(
     norm1_bias_ptr,
     norm2_weight_ptr,
     norm2_bias_ptr,
+    rows,
     scale,
     eps1,
     eps2,
     WIDTH: tl.constexpr,
     HIDDEN: tl.constexpr,
     HEADS: tl.constexpr,
-    SIZE: tl.constexpr,
-    PADDED: tl.constexpr,
-    PADDED_HIDDEN: tl.constexpr,
-    TILE: tl.constexpr,
+    ROWS: tl.constexpr,
+    HIDDEN_BLOCK: tl.constexpr,
 ):
-    """One encoder layer of one sample, in place of its tokens."""
-    sample = tl.program_id(0)
-    x_ptr = tokens_ptr + sample * 2 * WIDTH
-    wide_ptr = scratch_ptr + sample * (8 * WIDTH + 2 * HIDDEN)
-    narrow_ptr = wide_ptr + 6 * WIDTH
-    hidden_ptr = narrow_ptr + 2 * WIDTH
-    tile: tl.constexpr = TILE // PADDED
-    tile_hidden: tl.constexpr = TILE // PADDED_HIDDEN
-    map_tokens(x_ptr, in_weight_ptr, in_bias_ptr, wide_ptr, 3 * WIDTH, WIDTH, PADDED, tile, False)
-    attend(wide_ptr, narrow_ptr, scale, WIDTH, HEADS, SIZE)
-    map_tokens(narrow_ptr, out_weight_ptr, out_bias_ptr, wide_ptr, WIDTH, WIDTH, PADDED, tile, False)
-    add_norm(x_ptr, wide_ptr, norm1_weight_ptr, norm1_bias_ptr, eps1, WIDTH, PADDED)
-    map_tokens(x_ptr, up_weight_ptr, up_bias_ptr, hidden_ptr, HIDDEN, WIDTH, PADDED, tile, True)
-    map_tokens(
-        hidden_ptr, down_weight_ptr, down_bias_ptr, wide_ptr, WIDTH, HIDDEN, PADDED_HIDDEN, tile_hidden, False
-    )
-    add_norm(x_ptr, wide_ptr, norm2_weight_ptr, norm2_bias_ptr, eps2, WIDTH, PADDED)
+    """One encoder layer of ROWS tokens, two of them a sample."""
+    at = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, WIDTH)[None, :]
+    dtype = in_weight_ptr.dtype.element_ty
+    x = tl.load(tokens_ptr + at[:, None] * WIDTH + columns, mask=(at < rows)[:, None], other=0.0)
+    other = tl.load(tokens_ptr + (at ^ 1)[:, None] * WIDTH + columns, mask=(at < rows)[:, None], other=0.0)
+    here, there = x.to(dtype), other.to(dtype)
+    query = tl.dot(here, weights(in_weight_ptr, WIDTH, WIDTH, WIDTH)) + row(in_bias_ptr, WIDTH)
+    w = weights(in_weight_ptr + WIDTH * WIDTH, WIDTH, WIDTH, WIDTH)
+    bias = row(in_bias_ptr + WIDTH, WIDTH)
+    query = query * scale
+    own = tl.sum(tl.reshape(query * (tl.dot(here, w) + bias), [ROWS, HEADS, WIDTH // HEADS]), axis=2)
+    cross = tl.sum(tl.reshape(query * (tl.dot(there, w) + bias), [ROWS, HEADS, WIDTH // HEADS]), axis=2)
+    # Of two tokens, the softmax is a sigmoid of the difference.
+    share = (1.0 / (1.0 + tl.exp(cross - own)))[:, :, None]
+    w = weights(in_weight_ptr + 2 * WIDTH * WIDTH, WIDTH, WIDTH, WIDTH)
+    value = tl.reshape(tl.dot(here, w), [ROWS, HEADS, WIDTH // HEADS])
+    mixed = share * value + (1.0 - share) * tl.reshape(tl.dot(there, w), [ROWS, HEADS, WIDTH // HEADS])
+    mixed = tl.reshape(mixed, [ROWS, WIDTH]) + row(in_bias_ptr + 2 * WIDTH, WIDTH)
+    x += tl.dot(mixed.to(dtype), weights(out_weight_ptr, WIDTH, WIDTH, WIDTH)) + row(out_bias_ptr, WIDTH)
+    x = norm(x, norm1_weight_ptr, norm1_bias_ptr, eps1, WIDTH)
+    here = x.to(dtype)
+    y = tl.zeros([ROWS, WIDTH], tl.float32)
+    for start in range(0, HIDDEN, HIDDEN_BLOCK):
+        hidden = tl.dot(here, weights(up_weight_ptr + start * WIDTH, WIDTH, HIDDEN_BLOCK, WIDTH))
+        hidden += row(up_bias_ptr + start, HIDDEN_BLOCK)
+        hidden = tl.where(hidden < 0.0, 0.0, hidden)
+        y = tl.dot(hidden.to(dtype), weights(down_weight_ptr + start, HIDDEN, WIDTH, HIDDEN_BLOCK), y)
+    x = norm(x + y + row(down_bias_ptr, WIDTH), norm2_weight_ptr, norm2_bias_ptr, eps2, WIDTH)
+    tl.store(next_ptr + at[:, None] * WIDTH + columns, x, mask=(at < rows)[:, None])
 
 
 @triton.jit
@@ -178,24 +136,23 @@ def logits_kernel(
     out_ptr,
     N,
     WIDTH: tl.constexpr,
-    PADDED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Some logits of one sample, from its class token."""
     sample = tl.program_id(1)
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    depth = tl.arange(0, PADDED)
-    x = load(tokens_ptr + sample * 2 * WIDTH + depth, mask=depth < WIDTH, other=0.0)
-    mask = (rows < N)[:, None] & (depth < WIDTH)[None, :]
-    w = load(w_ptr + rows[:, None] * WIDTH + depth[None, :], mask=mask, other=0.0)
-    y = tl.sum(w * x[None, :], axis=1) + load(bias_ptr + rows, mask=rows < N, other=0.0)
-    tl.store(out_ptr + sample * N + rows, y, mask=rows < N)
+    depth = tl.arange(0, WIDTH)
+    x = tl.load(tokens_ptr + sample * 2 * WIDTH + depth)
+    w = tl.load(w_ptr + rows[:, None] * WIDTH + depth[None, :], mask=(rows < N)[:, None], other=0.0)
+    bias = tl.load(bias_ptr + rows, mask=rows < N, other=0.0).to(tl.float32)
+    y = tl.sum(w.to(tl.float32) * x[None, :], axis=1) + bias
+    tl.store(out_ptr + sample * N + rows, y.to(out_ptr.dtype.element_ty), mask=rows < N)
 
 
 def embed(x: torch.Tensor, layer: nn.Linear, class_token: torch.Tensor) -> torch.Tensor:
     """Class token and image token of every image, of shape (batch, 2, width)."""
     (batch, k), width = x.shape, layer.weight.shape[0]
-    tokens = torch.empty((batch, 2, width), device=x.device, dtype=x.dtype)
+    tokens = torch.empty((batch, 2, width), device=x.device, dtype=torch.float32)
     embed_kernel[(width, triton.cdiv(batch, 16))](
         x,
         layer.weight,
@@ -206,20 +163,19 @@ def embed(x: torch.Tensor, layer: nn.Linear, class_token: torch.Tensor) -> torch
         k,
         WIDTH=width,
         ROWS=16,
-        BLOCK=512,
+        BLOCK=1024,
         num_warps=8,
     )
     return tokens
 
 
-def encode_(tokens: torch.Tensor, scratch: torch.Tensor, layer: nn.TransformerEncoderLayer) -> None:
-    """Apply one encoder layer in place of the tokens."""
+def encode(tokens: torch.Tensor, out: torch.Tensor, layer: nn.TransformerEncoderLayer) -> None:
+    """Apply one encoder layer."""
     attention, hidden = layer.self_attn, layer.linear1.out_features
     batch, _, width = tokens.shape
-    size = width // attention.num_heads
-    layer_kernel[(batch,)](
+    layer_kernel[(triton.cdiv(batch * 2, 16),)](
         tokens,
-        scratch,
+        out,
         attention.in_proj_weight,
         attention.in_proj_bias,
         attention.out_proj.weight,
@@ -232,39 +188,29 @@ def encode_(tokens: torch.Tensor, scratch: torch.Tensor, layer: nn.TransformerEn
         layer.norm1.bias,
         layer.norm2.weight,
         layer.norm2.bias,
-        size**-0.5,
+        batch * 2,
+        (width // attention.num_heads) ** -0.5,
         layer.norm1.eps,
         layer.norm2.eps,
         WIDTH=width,
         HIDDEN=hidden,
         HEADS=attention.num_heads,
-        SIZE=triton.next_power_of_2(size),
-        PADDED=triton.next_power_of_2(width),
-        PADDED_HIDDEN=triton.next_power_of_2(hidden),
-        TILE=16384,
-        num_warps=16,
+        ROWS=16,
+        **TILE,
     )
 
 
-def classify(tokens: torch.Tensor, layer: nn.Linear) -> torch.Tensor:
+def classify(tokens: torch.Tensor, layer: nn.Linear, dtype: torch.dtype) -> torch.Tensor:
     """Logits of every sample from its class token."""
     (batch, _, width), n = tokens.shape, layer.weight.shape[0]
-    out = torch.empty((batch, n), device=tokens.device, dtype=tokens.dtype)
+    out = torch.empty((batch, n), device=tokens.device, dtype=dtype)
     logits_kernel[(triton.cdiv(n, 64), batch)](
-        tokens,
-        layer.weight,
-        layer.bias,
-        out,
-        n,
-        WIDTH=width,
-        PADDED=triton.next_power_of_2(width),
-        BLOCK=64,
-        num_warps=8,
+        tokens, layer.weight, layer.bias, out, n, WIDTH=width, BLOCK=64, num_warps=4
     )
     return out
 
 
-class ModelNew(nn.Module):
+class Network(nn.Module):
     """A patch convolution, one image token and one class token, and a stack of encoder layers."""
 
     def __init__(
@@ -294,13 +240,61 @@ class ModelNew(nn.Module):
         )
         self.cls_token = nn.Parameter(torch.zeros(1, 1, embed_dim))
         self.fc_out = nn.Linear(embed_dim, num_classes)
+        hidden = int(embed_dim * mlp_ratio)
+        if any(size & (size - 1) for size in (embed_dim, num_heads)) or hidden % 128:
+            raise ValueError(
+                "this kernel is written for powers of two, and for hidden layers in steps of 128"
+            )
+        if not 32 <= embed_dim <= 256:
+            raise ValueError("this kernel is written for 32 to 256 features")
 
     def forward(self, x):
+        dtype = x.dtype
         x = self.conv1(x).flatten(start_dim=1).contiguous()
         tokens = embed(x, self.linear_proj, self.cls_token)
-        batch, _, width = tokens.shape
-        hidden = self.transformer_layers[0].linear1.out_features
-        scratch = torch.empty((batch, 8 * width + 2 * hidden), device=x.device, dtype=x.dtype)
+        spare = torch.empty_like(tokens)
         for layer in self.transformer_layers:
-            encode_(tokens, scratch, layer)
-        return classify(tokens, self.fc_out)
+            encode(tokens, spare, layer)
+            tokens, spare = spare, tokens
+        return classify(tokens, self.fc_out, dtype)
+
+
+class ModelNew(Network):
+    """The network, replayed as a CUDA graph: of a copy of the input, and giving a copy of the output."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.tensors = []
+        self.recorded = None
+
+    def record(self, x):
+        """Record the network's work on a copy of x; running statistics are afterwards as they were."""
+        self.input = x.clone()
+        self.tensors = [*self.parameters(), *self.buffers()]
+        before = [(buffer, buffer.clone()) for buffer in self.buffers()]
+        with torch.no_grad():
+            here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+            aside.wait_stream(here)
+            with torch.cuda.stream(aside):
+                for _ in range(2):
+                    super().forward(self.input)
+            here.wait_stream(aside)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.output = super().forward(self.input)
+            for buffer, value in before:
+                buffer.copy_(value)
+        self.recorded = self.places(x)
+
+    def places(self, x):
+        """What a record holds for: a shape, a tile, and where the parameters and buffers lie."""
+        return x.shape, x.dtype, TILE, [tensor.data_ptr() for tensor in self.tensors]
+
+    def forward(self, x):
+        if not x.is_cuda:
+            return super().forward(x)
+        if self.recorded != self.places(x):
+            self.record(x)
+        self.input.copy_(x)
+        self.graph.replay()
+        return self.output.clone()
