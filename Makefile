@@ -2,8 +2,8 @@
 # into .venv, once. `make help` lists the verbs.
 
 PYTHON ?= python3
-# Tests wait for much of their time: two cores keep up with four of them.
-WORKERS ?= 4
+# Tests wait a third of their time, so that two cores keep up with three of them.
+WORKERS ?= 3
 DEVICE ?= cpu
 VENV := .venv
 BIN := $(VENV)/bin
