@@ -2,8 +2,10 @@
 
 The 1x1 convolutions and the depthwise one also compute the moments of what they write, and the following pass applies
 norm and ReLU6 as it loads. So the wide maps are written once and read once, where eager PyTorch reads and writes them
-several times. The 1x1 convolutions are three TF32 products of high and low parts, with the accuracy of fp32: norms make
-small differences of the maps large.
+several times. The expansion keeps its input on the multiprocessor for all its outputs. The depthwise convolution shares
+what it loads and normalises between two neighbouring outputs in three rows. The 1x1 convolutions are three fp16 products
+of high and low parts, brought into range by powers of two, with the accuracy of fp32: norms make small differences of the
+maps large.
 """
 
 import torch
@@ -12,102 +14,158 @@ import triton.language as tl
 from torch import nn
 
 TILE = {
-    "expand": {"BLOCK_P": 128, "BLOCK_N": 128, "BLOCK_K": 16, "num_warps": 8, "num_stages": 4},
-    "depthwise": {"CHUNKS": 4, "ROWS": 28, "num_warps": 4},
-    "project": {"BLOCK_P": 128, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4, "num_stages": 4},
+    "expand": {"BLOCK_P": 128, "BLOCK_N": 64, "num_warps": 4, "num_stages": 1},
+    "depthwise": {"CHUNKS": 2, "ROWS": 28, "num_warps": 2},
+    "project": {"BLOCK_P": 64, "BLOCK_N": 256, "BLOCK_K": 32, "num_warps": 8, "num_stages": 3},
     "finish": {"BLOCK": 4096, "num_warps": 8},
 }
+TOP = 6.0
+"""Where ReLU6 ends."""
 
 
 @triton.jit
-def high_part(x):
-    """The nearest number with the eleven bits that TF32 holds."""
-    return ((x.to(tl.int32, bitcast=True) + 0x1000) & -8192).to(tl.float32, bitcast=True)
+def steps_to_top(bound):
+    """The exponent, as fp32 stores it, of the power of two that brings a bound between 2^14 and 2^15."""
+    return tl.minimum(268 - ((bound.to(tl.int32, bitcast=True) >> 23) & 255), 253)
 
 
 @triton.jit
-def split_kernel(x_ptr, parts_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
-    high = high_part(x)
-    tl.store(parts_ptr + offsets, high, mask=offsets < n)
-    tl.store(parts_ptr + n + offsets, x - high, mask=offsets < n)
+def power(exponent):
+    return (exponent << 23).to(tl.float32, bitcast=True)
 
 
 @triton.jit
-def add_products(y, x, w_high, w_low):
-    """y + x W^T, small terms first."""
-    x_high = high_part(x)
-    y = tl.dot(x - x_high, tl.trans(w_high), y, input_precision="tf32")
-    y = tl.dot(x_high, tl.trans(w_low), y, input_precision="tf32")
-    return tl.dot(x_high, tl.trans(w_high), y, input_precision="tf32")
+def pack_kernel(
+    weight_ptr, packed_ptr, unscale_ptr, outs, channels, second, DEPTH: tl.constexpr, BLOCK: tl.constexpr
+):
+    """An output's weights, brought into the range of fp16, in two parts that lie apart; zeros beyond both ends."""
+    out = tl.program_id(0)
+    channel = tl.arange(0, BLOCK)
+    kept = (channel < channels) & (out < outs)
+    w = tl.load(weight_ptr + out * channels + channel, mask=kept, other=0.0)
+    steps = steps_to_top(tl.max(tl.abs(w), axis=0))
+    tl.store(unscale_ptr + out, power(254 - steps))
+    w *= power(steps)
+    high = w.to(tl.float16)
+    ptrs = packed_ptr + out * DEPTH + channel
+    tl.store(ptrs, high, mask=channel < DEPTH)
+    tl.store(ptrs + second, (w - high.to(tl.float32)).to(tl.float16), mask=channel < DEPTH)
 
 
 @triton.jit
-def pointwise_kernel(
+def write_moments(y, kept, count, mean_ptr, m2_ptr, count_ptr, slot, outs):
+    """Mean and sum of squares around it of the rows of a tile; zeros are where nothing is."""
+    mean = tl.sum(y, axis=1) / count
+    rest = tl.where(kept[None, :], y - mean[:, None], 0.0)
+    tl.store(mean_ptr + slot, mean, mask=outs)
+    tl.store(m2_ptr + slot, tl.sum(rest * rest, axis=1), mask=outs)
+    tl.store(count_ptr + slot, tl.zeros_like(mean) + count, mask=outs)
+
+
+@triton.jit
+def expand_kernel(
     x_ptr,
-    weight_ptr,
-    scale_ptr,
-    shift_ptr,
+    packed_ptr,
+    unscale_ptr,
     y_ptr,
     mean_ptr,
     m2_ptr,
     count_ptr,
+    second,
     PIXELS: tl.constexpr,
     CHANNELS: tl.constexpr,
     OUTS: tl.constexpr,
-    GROUPS: tl.constexpr,
-    SHUFFLE: tl.constexpr,
-    NORM: tl.constexpr,
-    TOP: tl.constexpr,
+    DEPTH: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
 ):
-    """A 1x1 convolution of the normalised input, and the moments of every tile of its result."""
-    depth_of_group: tl.constexpr = CHANNELS // GROUPS
-    outs_of_group: tl.constexpr = OUTS // GROUPS
-    tiles: tl.constexpr = (outs_of_group + BLOCK_N - 1) // BLOCK_N
-    group = tl.program_id(0) // tiles
-    out = tl.program_id(0) % tiles * BLOCK_N + tl.arange(0, BLOCK_N)
-    pixel = tl.program_id(1) * BLOCK_P + tl.arange(0, BLOCK_P)
-    sample = tl.program_id(2).to(tl.int64)
+    """A 1x1 convolution to many channels of some pixels, which stay here, and the moments of its result."""
+    pixel = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
+    sample = tl.program_id(1).to(tl.int64)
     x_ptr += sample * CHANNELS * PIXELS
-    y_ptr += (sample * OUTS + group * outs_of_group) * PIXELS
-    weight_ptr += group * outs_of_group * depth_of_group
-    depth = tl.arange(0, BLOCK_K)
-    y = tl.zeros([BLOCK_P, BLOCK_N], tl.float32)
-    for start in range(0, depth_of_group, BLOCK_K):
-        inner = start + depth
-        source = group * depth_of_group + inner
-        if SHUFFLE > 1:
-            source = source % SHUFFLE * (CHANNELS // SHUFFLE) + source // SHUFFLE
-        within = inner < depth_of_group
-        mask = (pixel < PIXELS)[:, None] & within[None, :]
-        x = tl.load(x_ptr + source[None, :] * PIXELS + pixel[:, None], mask=mask, other=0.0)
-        if NORM:
-            x = x * tl.load(scale_ptr + source, mask=within, other=0.0)[None, :]
-            x += tl.load(shift_ptr + source, mask=within, other=0.0)[None, :]
-            if TOP > 0:
-                x = tl.where(x < 0.0, 0.0, x)
-                x = tl.where(x > TOP, TOP, x)
-            x = tl.where(mask, x, 0.0)
-        w_mask = (out < outs_of_group)[:, None] & within[None, :]
-        w_ptrs = weight_ptr + out[:, None] * depth_of_group + inner[None, :]
-        w_high = tl.load(w_ptrs, mask=w_mask, other=0.0)
-        w_low = tl.load(w_ptrs + OUTS * depth_of_group, mask=w_mask, other=0.0)
-        y = add_products(y, x, w_high, w_low)
-    inside = (pixel < PIXELS)[:, None]
-    kept = out < outs_of_group
-    tl.store(y_ptr + out[None, :] * PIXELS + pixel[:, None], y, mask=inside & kept[None, :])
-    count = tl.minimum(PIXELS - tl.program_id(1) * BLOCK_P, BLOCK_P).to(tl.float32)
-    mean = tl.sum(tl.where(inside, y, 0.0), axis=0) / count
-    rest = tl.where(inside, y - mean[None, :], 0.0)
-    slots = tl.num_programs(1) * tl.num_programs(2)
-    slot = (group * outs_of_group + out) * slots + tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)
-    tl.store(mean_ptr + slot, mean, mask=kept)
-    tl.store(m2_ptr + slot, tl.sum(rest * rest, axis=0), mask=kept)
-    tl.store(count_ptr + slot, tl.zeros([BLOCK_N], tl.float32) + count, mask=kept)
+    y_ptr += sample * OUTS * PIXELS
+    depth = tl.arange(0, DEPTH)
+    kept = pixel < PIXELS
+    mask = (depth < CHANNELS)[:, None] & kept[None, :]
+    x = tl.load(x_ptr + depth[:, None] * PIXELS + pixel[None, :], mask=mask, other=0.0)
+    steps = steps_to_top(tl.max(tl.abs(x), axis=0))
+    x *= power(steps)[None, :]
+    x_high = x.to(tl.float16)
+    x_low = (x - x_high.to(tl.float32)).to(tl.float16)
+    lower = power(254 - steps)
+    count = tl.minimum(PIXELS - tl.program_id(0) * BLOCK_P, BLOCK_P).to(tl.float32)
+    slots = tl.num_programs(0) * tl.num_programs(1)
+    slot = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+    for start in range(0, OUTS, BLOCK_N):
+        out = start + tl.arange(0, BLOCK_N)
+        w_ptrs = packed_ptr + out[:, None] * DEPTH + depth[None, :]
+        w_high = tl.load(w_ptrs)
+        w_low = tl.load(w_ptrs + second)
+        y = tl.dot(w_high, x_low)
+        y = tl.dot(w_low, x_high, y)
+        y = tl.dot(w_high, x_high, y)
+        y = y * lower[None, :] * tl.load(unscale_ptr + out)[:, None]
+        inside = (out < OUTS)[:, None] & kept[None, :]
+        tl.store(y_ptr + out[:, None] * PIXELS + pixel[None, :], y, mask=inside)
+        write_moments(y, kept, count, mean_ptr, m2_ptr, count_ptr, out * slots + slot, out < OUTS)
+
+
+@triton.jit
+def activate(x, scale, shift, inside, NORM: tl.constexpr, TOP: tl.constexpr):
+    """Batch norm and ReLU6 inside, zero elsewhere."""
+    if NORM:
+        x = x * scale + shift
+        x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
+        x = tl.minimum(x, TOP, propagate_nan=tl.PropagateNan.ALL)
+        x = tl.where(inside, x, 0.0)
+    return x
+
+
+@triton.jit
+def seven_columns(
+    x_ptr,
+    row,
+    quad,
+    scale,
+    shift,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    NORM: tl.constexpr,
+    TOP: tl.constexpr,
+):
+    """The columns from two before to four behind the first of every four."""
+    CHUNKS: tl.constexpr = row.shape[0]
+    BLOCK: tl.constexpr = quad.shape[1]
+    here = (row >= 0) & (row < HEIGHT)
+    four = (quad * 4)[:, :, None] + tl.arange(0, 4)[None, None, :]
+    inside = here[:, :, None] & (four < WIDTH)
+    x = tl.load(x_ptr + (row * WIDTH)[:, :, None] + four, mask=inside, other=0.0).to(tl.float32)
+    x = activate(x, scale, shift, inside, NORM, TOP)
+    even, odd = tl.split(tl.reshape(x, [CHUNKS, BLOCK, 2, 2]))
+    x0, x2 = tl.split(even)
+    x1, x3 = tl.split(odd)
+    two = (quad * 4)[:, :, None] + tl.arange(0, 2)[None, None, :] - 2
+    inside = here[:, :, None] & (two >= 0) & (two < WIDTH)
+    x = tl.load(x_ptr + (row * WIDTH)[:, :, None] + two, mask=inside, other=0.0).to(tl.float32)
+    a, b = tl.split(activate(x, scale, shift, inside, NORM, TOP))
+    inside = here & (quad * 4 + 4 < WIDTH)
+    x = tl.load(x_ptr + row * WIDTH + quad * 4 + 4, mask=inside, other=0.0).to(tl.float32)
+    return a, b, x0, x1, x2, x3, activate(x, scale, shift, inside, NORM, TOP)
+
+
+@triton.jit
+def five(weight_ptr):
+    """A row of taps."""
+    a = tl.load(weight_ptr).to(tl.float32)
+    b = tl.load(weight_ptr + 1).to(tl.float32)
+    c = tl.load(weight_ptr + 2).to(tl.float32)
+    d = tl.load(weight_ptr + 3).to(tl.float32)
+    return a, b, c, d, tl.load(weight_ptr + 4).to(tl.float32)
+
+
+@triton.jit
+def add_five(y, x0, x1, x2, x3, x4, w0, w1, w2, w3, w4):
+    return y + x0 * w0 + x1 * w1 + x2 * w2 + x3 * w3 + x4 * w4
 
 
 @triton.jit
@@ -125,70 +183,143 @@ def depthwise_kernel(
     WIDTH: tl.constexpr,
     OUT_HEIGHT: tl.constexpr,
     OUT_WIDTH: tl.constexpr,
-    SIZE: tl.constexpr,
-    STRIDE: tl.constexpr,
-    PADDING: tl.constexpr,
     NORM: tl.constexpr,
     TOP: tl.constexpr,
     CHUNKS: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """A depthwise convolution of the normalised input that walks down the rows of a few stripes of a plane, with the
-    three rows of the result that a row touches in registers; and the moments of its result."""
+    """A depthwise convolution of 5 x 5 every 2 pixels, of the normalised input. It walks down the rows of a few stripes of
+    a plane, with the three rows of the result that a row touches in registers; and the moments of its result."""
     plane = tl.program_id(1)
     channel = plane % channels
     x_ptr += plane.to(tl.int64) * HEIGHT * WIDTH
     y_ptr += plane.to(tl.int64) * OUT_HEIGHT * OUT_WIDTH
-    weight_ptr += channel * SIZE * SIZE
+    weight_ptr += channel * 25
     first = ((tl.program_id(0) * CHUNKS + tl.arange(0, CHUNKS)) * ROWS)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
+    quad = tl.arange(0, BLOCK)[None, :]
     scale = 1.0
     shift = 0.0
     if NORM:
         scale = tl.load(scale_ptr + channel)
         shift = tl.load(shift_ptr + channel)
-    here = tl.zeros([CHUNKS, BLOCK], tl.float32)
-    above = tl.zeros([CHUNKS, BLOCK], tl.float32)
-    mean = tl.zeros([CHUNKS, BLOCK], tl.float32)
-    m2 = tl.zeros([CHUNKS, BLOCK], tl.float32)
-    count = tl.zeros([CHUNKS, BLOCK], tl.float32)
+    a0, a1, a2, a3, a4 = five(weight_ptr)
+    b0, b1, b2, b3, b4 = five(weight_ptr + 5)
+    c0, c1, c2, c3, c4 = five(weight_ptr + 10)
+    d0, d1, d2, d3, d4 = five(weight_ptr + 15)
+    e0, e1, e2, e3, e4 = five(weight_ptr + 20)
+    here_even = tl.zeros([CHUNKS, BLOCK], tl.float32)
+    here_odd = tl.zeros([CHUNKS, BLOCK], tl.float32)
+    above_even = tl.zeros([CHUNKS, BLOCK], tl.float32)
+    above_odd = tl.zeros([CHUNKS, BLOCK], tl.float32)
+    mean_even = tl.zeros([CHUNKS, BLOCK], tl.float32)
+    mean_odd = tl.zeros([CHUNKS, BLOCK], tl.float32)
+    m2_even = tl.zeros([CHUNKS, BLOCK], tl.float32)
+    m2_odd = tl.zeros([CHUNKS, BLOCK], tl.float32)
+    column = quad[:, :, None] * 2 + tl.arange(0, 2)[None, None, :]
     for step in range(ROWS + 2):
-        below = tl.zeros([CHUNKS, BLOCK], tl.float32)
-        for part in tl.static_range(STRIDE):
-            row = (first + step) * STRIDE + part - PADDING
-            for tap in tl.static_range(SIZE):
-                index = column * STRIDE + tap - PADDING
-                inside = (row >= 0) & (row < HEIGHT) & (index >= 0) & (index < WIDTH)
-                x = tl.load(x_ptr + row * WIDTH + index, mask=inside, other=0.0)
-                if NORM:
-                    x = x * scale + shift
-                    if TOP > 0:
-                        x = tl.where(x < 0.0, 0.0, x)
-                        x = tl.where(x > TOP, TOP, x)
-                    x = tl.where(inside, x, 0.0)
-                below += x * tl.load(weight_ptr + part * SIZE + tap)
-                if STRIDE + part < SIZE:
-                    here += x * tl.load(weight_ptr + (STRIDE + part) * SIZE + tap)
-                if 2 * STRIDE + part < SIZE:
-                    above += x * tl.load(weight_ptr + (2 * STRIDE + part) * SIZE + tap)
+        row = (first + step) * 2 - 2
+        x0, x1, x2, x3, x4, x5, x6 = seven_columns(x_ptr, row, quad, scale, shift, HEIGHT, WIDTH, NORM, TOP)
+        below_even = add_five(tl.zeros([CHUNKS, BLOCK], tl.float32), x0, x1, x2, x3, x4, a0, a1, a2, a3, a4)
+        below_odd = add_five(tl.zeros([CHUNKS, BLOCK], tl.float32), x2, x3, x4, x5, x6, a0, a1, a2, a3, a4)
+        here_even = add_five(here_even, x0, x1, x2, x3, x4, c0, c1, c2, c3, c4)
+        here_odd = add_five(here_odd, x2, x3, x4, x5, x6, c0, c1, c2, c3, c4)
+        above_even = add_five(above_even, x0, x1, x2, x3, x4, e0, e1, e2, e3, e4)
+        above_odd = add_five(above_odd, x2, x3, x4, x5, x6, e0, e1, e2, e3, e4)
+        x0, x1, x2, x3, x4, x5, x6 = seven_columns(
+            x_ptr, row + 1, quad, scale, shift, HEIGHT, WIDTH, NORM, TOP
+        )
+        below_even = add_five(below_even, x0, x1, x2, x3, x4, b0, b1, b2, b3, b4)
+        below_odd = add_five(below_odd, x2, x3, x4, x5, x6, b0, b1, b2, b3, b4)
+        here_even = add_five(here_even, x0, x1, x2, x3, x4, d0, d1, d2, d3, d4)
+        here_odd = add_five(here_odd, x2, x3, x4, x5, x6, d0, d1, d2, d3, d4)
         out_row = first + step - 2
-        kept = (step >= 2) & (out_row < OUT_HEIGHT) & (column < OUT_WIDTH)
-        tl.store(y_ptr + out_row * OUT_WIDTH + column, above, mask=kept)
-        delta = tl.where(kept, above - mean, 0.0)
-        mean += delta * (1.0 / tl.maximum(step - 1, 1).to(tl.float32))
-        m2 += delta * (above - mean)
-        count += tl.where(kept, 1.0, 0.0)
-        above = here
-        here = below
-    total = tl.sum(tl.sum(count, axis=1), axis=0)
-    center = tl.sum(tl.sum(count * mean, axis=1), axis=0) / tl.maximum(total, 1.0)
-    spread = tl.sum(tl.sum(m2 + count * (mean - center) * (mean - center), axis=1), axis=0)
+        kept = (step >= 2) & (out_row < OUT_HEIGHT)
+        offsets = (out_row * OUT_WIDTH)[:, :, None] + column
+        y = tl.join(above_even, above_odd)
+        tl.store(y_ptr + offsets, y, mask=kept[:, :, None] & (column < OUT_WIDTH))
+        part = 1.0 / tl.maximum(step - 1, 1).to(tl.float32)
+        delta = tl.where(kept & (quad * 2 < OUT_WIDTH), above_even - mean_even, 0.0)
+        mean_even += delta * part
+        m2_even += delta * (above_even - mean_even)
+        delta = tl.where(kept & (quad * 2 + 1 < OUT_WIDTH), above_odd - mean_odd, 0.0)
+        mean_odd += delta * part
+        m2_odd += delta * (above_odd - mean_odd)
+        above_even = here_even
+        above_odd = here_odd
+        here_even = below_even
+        here_odd = below_odd
+    rows = tl.maximum(tl.minimum(OUT_HEIGHT - first, ROWS), 0).to(tl.float32)
+    count_even = rows * tl.where(quad * 2 < OUT_WIDTH, 1.0, 0.0)
+    count_odd = rows * tl.where(quad * 2 + 1 < OUT_WIDTH, 1.0, 0.0)
+    total = tl.sum(tl.sum(count_even + count_odd, axis=1), axis=0)
+    center = tl.sum(tl.sum(count_even * mean_even + count_odd * mean_odd, axis=1), axis=0)
+    center /= tl.maximum(total, 1.0)
+    spread = m2_even + count_even * (mean_even - center) * (mean_even - center)
+    spread += m2_odd + count_odd * (mean_odd - center) * (mean_odd - center)
     slots = tl.num_programs(1) // channels * tl.num_programs(0)
     slot = channel * slots + plane // channels * tl.num_programs(0) + tl.program_id(0)
     tl.store(mean_ptr + slot, center)
-    tl.store(m2_ptr + slot, spread)
+    tl.store(m2_ptr + slot, tl.sum(tl.sum(spread, axis=1), axis=0))
     tl.store(count_ptr + slot, total)
+
+
+@triton.jit
+def project_kernel(
+    x_ptr,
+    packed_ptr,
+    unscale_ptr,
+    scale_ptr,
+    shift_ptr,
+    y_ptr,
+    mean_ptr,
+    m2_ptr,
+    count_ptr,
+    second,
+    PIXELS: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    OUTS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    TOP: tl.constexpr,
+    BLOCK_P: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """A 1x1 convolution of the normalised input, and the moments of every tile of its result."""
+    tiles: tl.constexpr = (OUTS + BLOCK_N - 1) // BLOCK_N
+    out = tl.program_id(0) % tiles * BLOCK_N + tl.arange(0, BLOCK_N)
+    block = tl.program_id(0) // tiles
+    pixel = block * BLOCK_P + tl.arange(0, BLOCK_P)
+    sample = tl.program_id(1).to(tl.int64)
+    x_ptr += sample * CHANNELS * PIXELS
+    y_ptr += sample * OUTS * PIXELS
+    depth = tl.arange(0, BLOCK_K)
+    kept = pixel < PIXELS
+    y = tl.zeros([BLOCK_N, BLOCK_P], tl.float32)
+    for start in range(0, CHANNELS, BLOCK_K):
+        channel = start + depth
+        within = channel < CHANNELS
+        mask = within[:, None] & kept[None, :]
+        x = tl.load(x_ptr + channel[:, None] * PIXELS + pixel[None, :], mask=mask, other=0.0)
+        scale = tl.load(scale_ptr + channel, mask=within, other=0.0)[:, None]
+        shift = tl.load(shift_ptr + channel, mask=within, other=0.0)[:, None]
+        x = activate(x, scale, shift, mask, True, TOP) * 4096.0
+        x_high = x.to(tl.float16)
+        x_low = (x - x_high.to(tl.float32)).to(tl.float16)
+        w_ptrs = packed_ptr + out[:, None] * DEPTH + channel[None, :]
+        w_high = tl.load(w_ptrs)
+        w_low = tl.load(w_ptrs + second)
+        y = tl.dot(w_high, x_low, y)
+        y = tl.dot(w_low, x_high, y)
+        y = tl.dot(w_high, x_high, y)
+    y = y * (tl.load(unscale_ptr + out)[:, None] * (1.0 / 4096.0))
+    y = tl.where(kept[None, :], y, 0.0)
+    inside = (out < OUTS)[:, None] & kept[None, :]
+    tl.store(y_ptr + out[:, None] * PIXELS + pixel[None, :], y, mask=inside)
+    count = tl.minimum(PIXELS - block * BLOCK_P, BLOCK_P).to(tl.float32)
+    blocks = tl.num_programs(0) // tiles
+    slot = out * (blocks * tl.num_programs(1)) + tl.program_id(1) * blocks + block
+    write_moments(y, kept, count, mean_ptr, m2_ptr, count_ptr, slot, out < OUTS)
 
 
 @triton.jit
@@ -230,35 +361,16 @@ def join_kernel(
 
 
 @triton.jit
-def finish_kernel(
-    y_ptr,
-    scale_ptr,
-    shift_ptr,
-    other_ptr,
-    other_scale_ptr,
-    other_shift_ptr,
-    channels,
-    PIXELS: tl.constexpr,
-    RELU: tl.constexpr,
-    OTHER: tl.constexpr,
-    OTHER_NORM: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """The last batch norm in place, with ReLU and the sum with a shortcut if asked for."""
+def finish_kernel(y_ptr, scale_ptr, shift_ptr, channels, PIXELS: tl.constexpr, BLOCK: tl.constexpr):
+    """The last batch norm in place."""
     blocks = tl.cdiv(PIXELS, BLOCK)
     plane = tl.program_id(0) // blocks
     channel = plane % channels
     columns = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
     mask = columns < PIXELS
     offsets = plane.to(tl.int64) * PIXELS + columns
-    y = tl.load(y_ptr + offsets, mask=mask) * tl.load(scale_ptr + channel) + tl.load(shift_ptr + channel)
-    if RELU:
-        y = tl.where(y < 0.0, 0.0, y)
-    if OTHER:
-        other = tl.load(other_ptr + offsets, mask=mask)
-        if OTHER_NORM:
-            other = other * tl.load(other_scale_ptr + channel) + tl.load(other_shift_ptr + channel)
-        y += other
+    y = tl.load(y_ptr + offsets, mask=mask).to(tl.float32)
+    y = y * tl.load(scale_ptr + channel) + tl.load(shift_ptr + channel)
     tl.store(y_ptr + offsets, y, mask=mask)
 
 
@@ -289,42 +401,50 @@ def join(moments: torch.Tensor, bn: nn.BatchNorm2d) -> tuple[torch.Tensor, torch
     return scale, shift
 
 
-def split(weight: torch.Tensor) -> torch.Tensor:
-    """All high parts, then all low parts."""
-    weight = weight.contiguous()
-    parts = torch.empty((2, *weight.shape), device=weight.device, dtype=weight.dtype)
-    split_kernel[(triton.cdiv(weight.numel(), 1024),)](weight, parts, weight.numel(), BLOCK=1024, num_warps=4)
-    return parts
+def pack(conv: nn.Conv2d, depth: int, block_n: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """A 1x1 convolution's weights in two parts, what takes their scaling back, and how far the parts lie apart."""
+    outs, channels = conv.out_channels, conv.in_channels
+    padded = triton.cdiv(outs, block_n) * block_n
+    packed = torch.empty((2, padded, depth), device=conv.weight.device, dtype=torch.float16)
+    unscale = torch.empty(padded, device=conv.weight.device, dtype=torch.float32)
+    second = padded * depth
+    pack_kernel[(padded,)](
+        conv.weight,
+        packed,
+        unscale,
+        outs,
+        channels,
+        second,
+        DEPTH=depth,
+        BLOCK=triton.next_power_of_2(depth),
+        num_warps=4,
+    )
+    return packed, unscale, second
 
 
-def pointwise(
-    x: torch.Tensor,
-    conv: nn.Conv2d,
-    bn: nn.BatchNorm2d,
-    norm: tuple[torch.Tensor, torch.Tensor] | None,
-    top: float,
-    tile: dict,
-    shuffle: int = 1,
+def expand(
+    x: torch.Tensor, conv: nn.Conv2d, bn: nn.BatchNorm2d
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """A 1x1 convolution of act(x * scale + shift); returns its result and the scale and shift of its batch norm."""
+    """A 1x1 convolution; returns its result and the scale and shift of its batch norm."""
+    tile = TILE["expand"]
     batch, channels, height, width = x.shape
     outs, pixels = conv.out_channels, height * width
-    tiles = triton.cdiv(pixels, tile["BLOCK_P"])
+    depth = max(16, triton.next_power_of_2(channels))
+    packed, unscale, second = pack(conv, depth, tile["BLOCK_N"])
+    blocks = triton.cdiv(pixels, tile["BLOCK_P"])
     y = torch.empty((batch, outs, height, width), device=x.device, dtype=x.dtype)
-    moments = torch.empty((3, outs, batch * tiles), device=x.device, dtype=torch.float32)
-    pointwise_kernel[(conv.groups * triton.cdiv(outs // conv.groups, tile["BLOCK_N"]), tiles, batch)](
+    moments = torch.empty((3, outs, batch * blocks), device=x.device, dtype=torch.float32)
+    expand_kernel[(blocks, batch)](
         x,
-        split(conv.weight),
-        *(norm or (x, x)),
+        packed,
+        unscale,
         y,
         *moments,
+        second,
         PIXELS=pixels,
         CHANNELS=channels,
         OUTS=outs,
-        GROUPS=conv.groups,
-        SHUFFLE=shuffle,
-        NORM=norm is not None,
-        TOP=top,
+        DEPTH=depth,
         **tile,
     )
     return y, join(moments, bn)
@@ -335,13 +455,11 @@ def depthwise(
     conv: nn.Conv2d,
     bn: nn.BatchNorm2d,
     norm: tuple[torch.Tensor, torch.Tensor] | None,
-    top: float,
-    tile: dict,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """A depthwise convolution of act(x * scale + shift); returns its result and the scale and shift of its norm."""
+    """A depthwise convolution of ReLU6(x * scale + shift); returns its result and the scale and shift of its norm."""
+    tile = TILE["depthwise"]
     batch, channels, height, width = x.shape
-    size, stride, padding = conv.kernel_size[0], conv.stride[0], conv.padding[0]
-    out_height, out_width = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
+    out_height, out_width = ((side - 1) // 2 + 1 for side in (height, width))
     y = torch.empty((batch, channels, out_height, out_width), device=x.device, dtype=x.dtype)
     programs = triton.cdiv(out_height, tile["CHUNKS"] * tile["ROWS"])
     moments = torch.empty((3, channels, batch * programs), device=x.device, dtype=torch.float32)
@@ -356,38 +474,50 @@ def depthwise(
         WIDTH=width,
         OUT_HEIGHT=out_height,
         OUT_WIDTH=out_width,
-        SIZE=size,
-        STRIDE=stride,
-        PADDING=padding,
         NORM=norm is not None,
-        TOP=top,
-        BLOCK=triton.next_power_of_2(out_width),
+        TOP=TOP,
+        BLOCK=triton.next_power_of_2(triton.cdiv(out_width, 2)),
         **tile,
     )
     return y, join(moments, bn)
 
 
-def finish_(
-    y: torch.Tensor,
-    norm: tuple[torch.Tensor, torch.Tensor],
-    relu: bool,
-    other: torch.Tensor | None,
-    other_norm: tuple[torch.Tensor, torch.Tensor] | None,
-) -> torch.Tensor:
-    """act(y * scale + shift), plus the other with its own norm, in place of y."""
+def project(
+    x: torch.Tensor, conv: nn.Conv2d, bn: nn.BatchNorm2d, norm: tuple[torch.Tensor, torch.Tensor]
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """A 1x1 convolution of ReLU6(x * scale + shift); returns its result and the scale and shift of its batch norm."""
+    tile = TILE["project"]
+    batch, channels, height, width = x.shape
+    outs, pixels = conv.out_channels, height * width
+    depth = triton.cdiv(channels, tile["BLOCK_K"]) * tile["BLOCK_K"]
+    packed, unscale, second = pack(conv, depth, tile["BLOCK_N"])
+    blocks = triton.cdiv(pixels, tile["BLOCK_P"])
+    y = torch.empty((batch, outs, height, width), device=x.device, dtype=x.dtype)
+    moments = torch.empty((3, outs, batch * blocks), device=x.device, dtype=torch.float32)
+    project_kernel[(blocks * triton.cdiv(outs, tile["BLOCK_N"]), batch)](
+        x,
+        packed,
+        unscale,
+        *norm,
+        y,
+        *moments,
+        second,
+        PIXELS=pixels,
+        CHANNELS=channels,
+        OUTS=outs,
+        DEPTH=depth,
+        TOP=TOP,
+        **tile,
+    )
+    return y, join(moments, bn)
+
+
+def finish_(y: torch.Tensor, norm: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """y * scale + shift in place of y."""
     channels, pixels = y.shape[1], y.shape[2] * y.shape[3]
     tile = TILE["finish"]
     finish_kernel[(y.shape[0] * channels * triton.cdiv(pixels, tile["BLOCK"]),)](
-        y,
-        *norm,
-        y if other is None else other,
-        *(other_norm or norm),
-        channels,
-        PIXELS=pixels,
-        RELU=relu,
-        OTHER=other is not None,
-        OTHER_NORM=other_norm is not None,
-        **tile,
+        y, *norm, channels, PIXELS=pixels, **tile
     )
     return y
 
@@ -415,16 +545,16 @@ class ModelNew(nn.Module):
             nn.Conv2d(hidden, out_channels, kernel_size=1, bias=False),
             nn.BatchNorm2d(out_channels),
         )
-        if not stride <= kernel_size <= 3 * stride:
-            raise ValueError("this kernel is written for rows that touch up to three rows of the result")
+        if kernel_size != 5 or stride != 2:
+            raise ValueError("this kernel is written for windows of 5 x 5 every two pixels")
+        if in_channels > 256:
+            raise ValueError("this kernel is written for up to 256 channels")
 
     def forward(self, x):
         x = x.contiguous()
         out, norm = x, None
         if hasattr(self, "expand_conv"):
-            out, norm = pointwise(x, self.expand_conv[0], self.expand_conv[1], None, 0.0, TILE["expand"])
-        out, norm = depthwise(
-            out, self.depthwise_conv[0], self.depthwise_conv[1], norm, 6.0, TILE["depthwise"]
-        )
-        out, norm = pointwise(out, self.project_conv[0], self.project_conv[1], norm, 6.0, TILE["project"])
-        return finish_(out, norm, False, x if self.use_residual else None, None)
+            out, norm = expand(x, self.expand_conv[0], self.expand_conv[1])
+        out, norm = depthwise(out, self.depthwise_conv[0], self.depthwise_conv[1], norm)
+        out, norm = project(out, self.project_conv[0], self.project_conv[1], norm)
+        return finish_(out, norm)

@@ -1,7 +1,10 @@
-"""ShuffleNet: each 1x1 convolution is one kernel that reads its input once, takes the moments of its result, and where it
-follows a batch norm and a shuffle does these as it loads. The depthwise convolution applies batch norm and ReLU as it
-loads too; one pass applies a unit's last batch norm and ReLU and adds the shortcut. Eager PyTorch reads and writes the
-maps three times as often, and convolves groups slowly. All of it is launched as one CUDA graph.
+"""ShuffleNet with the channels innermost, as tensor cores want them.
+
+A 1x1 convolution is one kernel that reads its input once, takes the moments of its result, and applies the batch norm
+before it as it loads. The depthwise convolution applies batch norm and ReLU as it loads, takes moments, and shuffles
+the channels as it stores. One pass applies a unit's last batch norm and ReLU and adds the shortcut. Grouped
+convolutions multiply in three TF32 parts, the others in one. Eager PyTorch reads and writes the maps three times as
+often, and convolves groups slowly. All of it is launched as one CUDA graph.
 """
 
 import torch
@@ -10,75 +13,115 @@ import triton
 import triton.language as tl
 from torch import nn
 
-TILE = {"GROUPED": "tf32x3", "WHOLE": "tf32", "PIXELS": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
-"""How grouped and other 1x1 convolutions multiply, a tile's pixels and inputs."""
+TILE = {
+    "GROUPED": {"BLOCK_P": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2},
+    "WHOLE": {"BLOCK_P": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 4},
+    "DEPTHWISE": 64,
+}
+"""Pixels and inputs of a tile of the 1x1 convolutions, and its warps and stages; pixels of the depthwise ones."""
 
 
 @triton.jit
 def nearest_tf32(x, ROUND: tl.constexpr):
-    """The nearest TF32 number, once the tensor core drops the low bits."""
+    """The nearest TF32 number."""
     if ROUND:
-        x = (x.to(tl.int32, bitcast=True) + 0x1000).to(tl.float32, bitcast=True)
+        x = ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
     return x
 
 
 @triton.jit
-def store_moments(x, there, count, at, C, SLOTS, c, kept):
-    """Mean, sum of squares around it, and count of each row of x, [channels, pixels]: [3, channels, slots]."""
-    mean = tl.sum(tl.where(there, x, 0.0), axis=1) / count
-    rest = tl.where(there, x - mean[:, None], 0.0)
-    tl.store(at + c * SLOTS, mean, mask=kept)
-    tl.store(at + (C + c) * SLOTS, tl.sum(rest * rest, axis=1), mask=kept)
-    tl.store(at + (2 * C + c) * SLOTS, tl.zeros_like(mean) + count, mask=kept)
+def split_kernel(x_ptr, high_ptr, low_ptr, numbers, ROUND: tl.constexpr, BLOCK: tl.constexpr):
+    """The nearest TF32 numbers, and what is left."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < numbers, other=0.0)
+    high = nearest_tf32(x, ROUND)
+    tl.store(high_ptr + at, high, mask=at < numbers)
+    tl.store(low_ptr + at, x - high, mask=at < numbers)
+
+
+@triton.jit
+def store_moments(parts_ptr, y, p, c, kept, pixels, channels, slot, slots, BLOCK_P: tl.constexpr):
+    """Mean and sum of squares around it of each column of a tile [pixels, channels]: [2, slots, channels]."""
+    there = (p < pixels)[:, None]
+    count = tl.minimum(pixels - slot * BLOCK_P, BLOCK_P).to(tl.float32)
+    mean = tl.sum(tl.where(there, y, 0.0), axis=0) / count
+    rest = tl.where(there, y - mean[None, :], 0.0)
+    tl.store(parts_ptr + slot * channels + c, mean, mask=kept)
+    tl.store(parts_ptr + (slots + slot) * channels + c, tl.sum(rest * rest, axis=0), mask=kept)
+
+
+@triton.jit
+def add_products(y, x_high, x_low, high_ptr, low_ptr, at, there, EXACT: tl.constexpr):
+    """y + x W^T, small terms first."""
+    high = tl.load(high_ptr + at, mask=there, other=0.0)
+    if EXACT:
+        low = tl.load(low_ptr + at, mask=there, other=0.0)
+        y = tl.dot(x_low, tl.trans(high), y, input_precision="tf32")
+        y = tl.dot(x_high, tl.trans(low), y, input_precision="tf32")
+    return tl.dot(x_high, tl.trans(high), y, input_precision="tf32")
 
 
 @triton.jit
 def pointwise_kernel(
     x_ptr,
-    weight_ptr,
+    high_ptr,
+    low_ptr,
     fold_ptr,
     y_ptr,
     parts_ptr,
-    inputs,
-    outputs,
-    SPACE: tl.constexpr,
+    pixels,
+    INPUTS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
     GROUPS: tl.constexpr,
-    SHUFFLED: tl.constexpr,
-    PRECISION: tl.constexpr,
+    FOLDED: tl.constexpr,
+    EXACT: tl.constexpr,
     ROUND: tl.constexpr,
-    BLOCK_M: tl.constexpr,
+    BLOCK_P: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    PIXELS: tl.constexpr,
+    FIRST: tl.constexpr,
+    SECOND: tl.constexpr,
 ):
-    """A grouped 1x1 convolution of images [inputs, SPACE], and its moments; may normalise and shuffle what it reads."""
-    blocks: tl.constexpr = (SPACE + PIXELS - 1) // PIXELS
-    slot = tl.program_id(0)
-    image, first = (slot // blocks).to(tl.int64), slot % blocks * PIXELS
-    k_group, m_group = inputs // GROUPS, outputs // GROUPS
-    m_blocks = tl.cdiv(m_group, BLOCK_M)
-    group = tl.program_id(1) // m_blocks
-    m = tl.program_id(1) % m_blocks * BLOCK_M + tl.arange(0, BLOCK_M)
-    pixel = first + tl.arange(0, PIXELS)
-    y = tl.zeros([BLOCK_M, PIXELS], tl.float32)
-    for start in range(0, k_group, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)
-        place = group * k_group + k
-        if SHUFFLED:
-            place = place % GROUPS * k_group + place // GROUPS
-        there = (k < k_group)[:, None] & (pixel < SPACE)[None, :]
-        x = tl.load(x_ptr + (image * inputs + place[:, None]) * SPACE + pixel[None, :], mask=there, other=0.0)
-        if SHUFFLED:
-            scale = tl.load(fold_ptr + place, mask=k < k_group, other=0.0)
-            shift = tl.load(fold_ptr + inputs + place, mask=k < k_group, other=0.0)
-            x = x * scale[:, None] + shift[:, None]
-        there = (m < m_group)[:, None] & (k < k_group)[None, :]
-        w = tl.load(weight_ptr + (group * m_group + m)[:, None] * k_group + k[None, :], mask=there, other=0.0)
-        y = tl.dot(nearest_tf32(w, ROUND), nearest_tf32(x, ROUND), y, input_precision=PRECISION)
-    c = group * m_group + m
-    there = (m < m_group)[:, None] & (pixel < SPACE)[None, :]
-    tl.store(y_ptr + (image * outputs + c[:, None]) * SPACE + pixel[None, :], y, mask=there)
-    count = tl.minimum(SPACE - first, PIXELS).to(tl.float32)
-    store_moments(y, there, count, parts_ptr + slot, outputs, tl.num_programs(0), c, m < m_group)
+    """A grouped 1x1 convolution of [pixels, inputs], and its moments; may normalise what it reads.
+
+    A program has FIRST + SECOND outputs of a group, so that few lie beyond the group's.
+    """
+    k_group: tl.constexpr = INPUTS // GROUPS
+    m_group: tl.constexpr = OUTPUTS // GROUPS
+    m_blocks: tl.constexpr = (m_group + FIRST + SECOND - 1) // (FIRST + SECOND)
+    slot = tl.program_id(0) // (GROUPS * m_blocks)
+    group = tl.program_id(0) % (GROUPS * m_blocks) // m_blocks
+    start = tl.program_id(0) % m_blocks * (FIRST + SECOND)
+    p = slot * BLOCK_P + tl.arange(0, BLOCK_P)
+    m1 = start + tl.arange(0, FIRST)
+    m2 = start + FIRST + tl.arange(0, SECOND if SECOND > 0 else 1)
+    y1 = tl.zeros([BLOCK_P, FIRST], tl.float32)
+    y2 = tl.zeros([BLOCK_P, SECOND if SECOND > 0 else 16], tl.float32)
+    row = p.to(tl.int64)[:, None] * INPUTS + group * k_group
+    for depth in range(0, k_group, BLOCK_K):
+        k = depth + tl.arange(0, BLOCK_K)
+        x = tl.load(x_ptr + row + k[None, :], mask=(p < pixels)[:, None] & (k < k_group)[None, :], other=0.0)
+        if FOLDED:
+            scale = tl.load(fold_ptr + group * k_group + k, mask=k < k_group, other=0.0)
+            shift = tl.load(fold_ptr + INPUTS + group * k_group + k, mask=k < k_group, other=0.0)
+            x = x * scale[None, :] + shift[None, :]
+        x_high = nearest_tf32(x, ROUND)
+        x_low = x - x_high
+        at = (group * m_group + m1)[:, None] * k_group + k[None, :]
+        there = (m1 < m_group)[:, None] & (k < k_group)[None, :]
+        y1 = add_products(y1, x_high, x_low, high_ptr, low_ptr, at, there, EXACT)
+        if SECOND > 0:
+            at = (group * m_group + m2)[:, None] * k_group + k[None, :]
+            there = (m2 < m_group)[:, None] & (k < k_group)[None, :]
+            y2 = add_products(y2, x_high, x_low, high_ptr, low_ptr, at, there, EXACT)
+    slots = tl.cdiv(pixels, BLOCK_P)
+    row = p.to(tl.int64)[:, None] * OUTPUTS + group * m_group
+    tl.store(y_ptr + row + m1[None, :], y1, mask=(p < pixels)[:, None] & (m1 < m_group)[None, :])
+    c = group * m_group + m1
+    store_moments(parts_ptr, y1, p, c, m1 < m_group, pixels, OUTPUTS, slot, slots, BLOCK_P)
+    if SECOND > 0:
+        tl.store(y_ptr + row + m2[None, :], y2, mask=(p < pixels)[:, None] & (m2 < m_group)[None, :])
+        c = group * m_group + m2
+        store_moments(parts_ptr, y2, p, c, m2 < m_group, pixels, OUTPUTS, slot, slots, BLOCK_P)
 
 
 @triton.jit
@@ -88,35 +131,41 @@ def depthwise_kernel(
     fold_ptr,
     y_ptr,
     parts_ptr,
-    channels,
+    pixels,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    GROUPS: tl.constexpr,
+    BLOCK_P: tl.constexpr,
+    BLOCK_C: tl.constexpr,
 ):
-    """A 3x3 convolution of each channel's normalised ReLU, and its moments."""
-    SPACE: tl.constexpr = HEIGHT * WIDTH
-    blocks: tl.constexpr = (SPACE + BLOCK - 1) // BLOCK
-    slot, c = tl.program_id(0), tl.program_id(1)
-    image, first = (slot // blocks).to(tl.int64), slot % blocks * BLOCK
-    pixel = first + tl.arange(0, BLOCK)
-    row, column = pixel // WIDTH, pixel % WIDTH
-    plane = (image * channels + c) * SPACE
-    scale, shift = tl.load(fold_ptr + c), tl.load(fold_ptr + channels + c)
-    y = tl.zeros([BLOCK], tl.float32)
-    for tap in tl.static_range(9):
-        near_row, near_column = row + tap // 3 - 1, column + tap % 3 - 1
-        near = (near_row >= 0) & (near_row < HEIGHT) & (near_column >= 0) & (near_column < WIDTH)
-        x = tl.load(x_ptr + plane + near_row * WIDTH + near_column, mask=near, other=0.0) * scale + shift
-        y += tl.where(near & (x > 0.0), x, 0.0) * tl.load(weight_ptr + c * 9 + tap)
-    there = pixel < SPACE
-    tl.store(y_ptr + plane + pixel, y, mask=there)
-    count = tl.minimum(SPACE - first, BLOCK).to(tl.float32)
-    mean = tl.sum(tl.where(there, y, 0.0), axis=0) / count
-    rest = tl.where(there, y - mean, 0.0)
-    slots = tl.num_programs(0)
-    tl.store(parts_ptr + c * slots + slot, mean)
-    tl.store(parts_ptr + (channels + c) * slots + slot, tl.sum(rest * rest, axis=0))
-    tl.store(parts_ptr + (2 * channels + c) * slots + slot, count)
+    """A 3x3 convolution of each channel's normalised ReLU, its channels shuffled, and its moments."""
+    c_blocks: tl.constexpr = (CHANNELS + BLOCK_C - 1) // BLOCK_C
+    slot = tl.program_id(0) // c_blocks
+    p = slot * BLOCK_P + tl.arange(0, BLOCK_P)
+    c = tl.program_id(0) % c_blocks * BLOCK_C + tl.arange(0, BLOCK_C)
+    kept = c < CHANNELS
+    row, column = p // WIDTH % HEIGHT, p % WIDTH
+    scale = tl.load(fold_ptr + c, mask=kept, other=0.0)
+    shift = tl.load(fold_ptr + CHANNELS + c, mask=kept, other=0.0)
+    at = p.to(tl.int64)[:, None] * CHANNELS + c[None, :]
+    y = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
+    for i in tl.static_range(3):
+        for j in tl.static_range(3):
+            near = (
+                (row + i > 0) & (row + i <= HEIGHT) & (column + j > 0) & (column + j <= WIDTH) & (p < pixels)
+            )
+            near = near[:, None] & kept[None, :]
+            x = tl.load(x_ptr + at + ((i - 1) * WIDTH + j - 1) * CHANNELS, mask=near, other=0.0)
+            x = x * scale[None, :] + shift[None, :]
+            weight = tl.load(weight_ptr + c * 9 + i * 3 + j, mask=kept, other=0.0)
+            y += tl.where(near & (x > 0.0), x, 0.0) * weight[None, :]
+    size: tl.constexpr = CHANNELS // GROUPS
+    place = c % size * GROUPS + c // size
+    there = (p < pixels)[:, None] & kept[None, :]
+    tl.store(y_ptr + p.to(tl.int64)[:, None] * CHANNELS + place[None, :], y, mask=there)
+    slots = tl.cdiv(pixels, BLOCK_P)
+    store_moments(parts_ptr, y, p, c, kept, pixels, CHANNELS, slot, slots, BLOCK_P)
 
 
 @triton.jit
@@ -132,24 +181,33 @@ def join_kernel(
     pixels,
     eps,
     momentum,
+    CHANNELS: tl.constexpr,
+    GROUPS: tl.constexpr,
+    PART: tl.constexpr,
     SLOTS: tl.constexpr,
+    BLOCK_C: tl.constexpr,
 ):
-    """The parts' moments of a channel into the scale and shift of a batch norm; updates the running statistics."""
-    c, channels = tl.program_id(0), tl.num_programs(0)
-    slot = tl.arange(0, SLOTS)
-    there = slot < slots
-    means = tl.load(parts_ptr + c * slots + slot, mask=there, other=0.0)
-    m2s = tl.load(parts_ptr + (channels + c) * slots + slot, mask=there, other=0.0)
-    counts = tl.load(parts_ptr + (2 * channels + c) * slots + slot, mask=there, other=0.0)
+    """The parts' moments of some channels into scale and shift of a batch norm, where a shuffle of so many groups puts
+    them; updates the running statistics."""
+    c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
+    slot = tl.arange(0, SLOTS)[:, None]
+    kept = c < CHANNELS
+    there = (slot < slots) & kept[None, :]
+    means = tl.load(parts_ptr + slot * CHANNELS + c[None, :], mask=there, other=0.0)
+    m2s = tl.load(parts_ptr + (slots + slot) * CHANNELS + c[None, :], mask=there, other=0.0)
+    counts = tl.where(slot < slots, tl.minimum(pixels - slot * PART, PART), 0).to(tl.float32)
     mean = tl.sum(counts * means, axis=0) / pixels
-    m2 = tl.sum(m2s + counts * (means - mean) * (means - mean), axis=0)
-    scale = tl.load(weight_ptr + c) / tl.sqrt(m2 / pixels + eps)
-    tl.store(fold_ptr + c, scale)
-    tl.store(fold_ptr + channels + c, tl.load(bias_ptr + c) - mean * scale)
-    old_mean, old_var = tl.load(mean_ptr + c), tl.load(var_ptr + c)
-    tl.store(mean_ptr + c, old_mean + momentum * (mean - old_mean))
-    tl.store(var_ptr + c, old_var + momentum * (m2 / (pixels - 1) - old_var))
-    if c == 0:
+    m2 = tl.sum(m2s + counts * (means - mean[None, :]) * (means - mean[None, :]), axis=0)
+    weight, bias = tl.load(weight_ptr + c, mask=kept), tl.load(bias_ptr + c, mask=kept)
+    scale = weight / tl.sqrt(m2 / pixels + eps)
+    size: tl.constexpr = CHANNELS // GROUPS
+    place = c % size * GROUPS + c // size
+    tl.store(fold_ptr + place, scale, mask=kept)
+    tl.store(fold_ptr + CHANNELS + place, bias - mean * scale, mask=kept)
+    old_mean, old_var = tl.load(mean_ptr + c, mask=kept), tl.load(var_ptr + c, mask=kept)
+    tl.store(mean_ptr + c, old_mean + momentum * (mean - old_mean), mask=kept)
+    tl.store(var_ptr + c, old_var + momentum * (m2 / (pixels - 1) - old_var), mask=kept)
+    if tl.program_id(0) == 0:
         tl.store(batches_ptr, tl.load(batches_ptr) + 1)
 
 
@@ -160,43 +218,65 @@ def add_kernel(
     short_ptr,
     short_fold_ptr,
     y_ptr,
-    channels,
+    pixels,
+    CHANNELS: tl.constexpr,
     NORMS: tl.constexpr,
-    SPACE: tl.constexpr,
-    BLOCK: tl.constexpr,
+    BLOCK_P: tl.constexpr,
+    BLOCK_C: tl.constexpr,
 ):
-    """The ReLU of a plane's batch norm plus the shortcut's, which may have a batch norm of its own."""
-    plane = tl.program_id(1)
-    c = plane % channels
-    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    there = pixel < SPACE
-    at = plane.to(tl.int64) * SPACE + pixel
-    x = tl.load(x_ptr + at, mask=there) * tl.load(fold_ptr + c) + tl.load(fold_ptr + channels + c)
-    short = tl.load(short_ptr + at, mask=there)
+    """The ReLU of a map's batch norm plus the shortcut, which may have a batch norm of its own."""
+    c_blocks: tl.constexpr = (CHANNELS + BLOCK_C - 1) // BLOCK_C
+    p = tl.program_id(0) // c_blocks * BLOCK_P + tl.arange(0, BLOCK_P)
+    c = tl.program_id(0) % c_blocks * BLOCK_C + tl.arange(0, BLOCK_C)
+    kept = c < CHANNELS
+    there = (p < pixels)[:, None] & kept[None, :]
+    at = p.to(tl.int64)[:, None] * CHANNELS + c[None, :]
+    x, short = tl.load(x_ptr + at, mask=there, other=0.0), tl.load(short_ptr + at, mask=there, other=0.0)
+    x = x * tl.load(fold_ptr + c, mask=kept, other=0.0)[None, :]
+    x += tl.load(fold_ptr + CHANNELS + c, mask=kept, other=0.0)[None, :]
     if NORMS == 2:
-        short = short * tl.load(short_fold_ptr + c) + tl.load(short_fold_ptr + channels + c)
+        short = short * tl.load(short_fold_ptr + c, mask=kept, other=0.0)[None, :]
+        short += tl.load(short_fold_ptr + CHANNELS + c, mask=kept, other=0.0)[None, :]
     tl.store(y_ptr + at, tl.where(x < 0.0, 0.0, x) + short, mask=there)
 
 
 @triton.jit
-def mean_kernel(x_ptr, fold_ptr, y_ptr, channels, SPACE: tl.constexpr, BLOCK: tl.constexpr):
-    """The mean of the ReLU of a plane's batch norm."""
-    plane = tl.program_id(0)
-    c = plane % channels
-    scale, shift = tl.load(fold_ptr + c), tl.load(fold_ptr + channels + c)
-    total = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, SPACE, BLOCK):
-        pixel = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + plane.to(tl.int64) * SPACE + pixel, mask=pixel < SPACE, other=0.0) * scale + shift
-        total += tl.where((pixel < SPACE) & (x > 0.0), x, 0.0)
-    tl.store(y_ptr + plane, tl.sum(total, axis=0) / SPACE)
+def mean_kernel(x_ptr, fold_ptr, y_ptr, space, channels, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr):
+    """The mean over an image's pixels of the ReLU of its batch norm."""
+    c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
+    kept = c < channels
+    scale = tl.load(fold_ptr + c, mask=kept, other=0.0)[None, :]
+    shift = tl.load(fold_ptr + channels + c, mask=kept, other=0.0)[None, :]
+    x_ptr += tl.program_id(0).to(tl.int64) * space * channels
+    total = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
+    for start in range(0, space, BLOCK_P):
+        p = start + tl.arange(0, BLOCK_P)
+        there = (p < space)[:, None] & kept[None, :]
+        x = tl.load(x_ptr + p[:, None] * channels + c[None, :], mask=there, other=0.0) * scale + shift
+        total += tl.where(there & (x > 0.0), x, 0.0)
+    tl.store(y_ptr + tl.program_id(0) * channels + c, tl.sum(total, axis=0) / space, mask=kept)
 
 
-def fold(parts: torch.Tensor, bn: nn.BatchNorm2d, pixels: int) -> torch.Tensor:
+def split(weights: list[torch.Tensor], rounded: bool) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
+    """The nearest TF32 numbers of each weight, and what is left, by the weight's identity."""
+    flat = torch.cat([weight.flatten() for weight in weights])
+    high, low = torch.empty_like(flat), torch.empty_like(flat)
+    split_kernel[(triton.cdiv(flat.numel(), 1024),)](
+        flat, high, low, flat.numel(), ROUND=rounded, BLOCK=1024, num_warps=4
+    )
+    sizes = [weight.numel() for weight in weights]
+    return {
+        id(weight): pair for weight, *pair in zip(weights, high.split(sizes), low.split(sizes), strict=True)
+    }
+
+
+def fold(parts: torch.Tensor, bn: nn.BatchNorm2d, pixels: int, part: int, groups: int = 1) -> torch.Tensor:
     """Scale and shift, [2, channels], of a batch norm in training mode from the parts' moments."""
-    _, channels, slots = parts.shape
+    _, slots, channels = parts.shape
     folded = torch.empty((2, channels), device=parts.device, dtype=torch.float32)
-    join_kernel[(channels,)](
+    padded = triton.next_power_of_2(slots)
+    block = max(1, min(16, 8192 // padded))
+    join_kernel[(triton.cdiv(channels, block),)](
         parts,
         bn.weight,
         bn.bias,
@@ -208,58 +288,94 @@ def fold(parts: torch.Tensor, bn: nn.BatchNorm2d, pixels: int) -> torch.Tensor:
         pixels,
         bn.eps,
         bn.momentum,
-        SLOTS=triton.next_power_of_2(slots),
-        num_warps=1,
+        CHANNELS=channels,
+        GROUPS=groups,
+        PART=part,
+        SLOTS=padded,
+        BLOCK_C=block,
+        num_warps=4,
     )
     return folded
 
 
+def outputs_of_a_program(outputs: int) -> tuple[int, int]:
+    """Two powers of two that make up a part of a group's outputs with few beyond them."""
+    if outputs > 160:
+        return (128, 32) if outputs % 160 == 0 and outputs % 128 else (128, 0)
+    first = max(16, triton.next_power_of_2(outputs + 1) // 2)
+    rest = outputs - first
+    return first, max(16, triton.next_power_of_2(rest)) if rest > 0 else 0
+
+
 def pointwise(
-    x: torch.Tensor, conv: nn.Conv2d, bn: nn.BatchNorm2d, folded: torch.Tensor | None = None
+    x: torch.Tensor,
+    conv: nn.Conv2d,
+    bn: nn.BatchNorm2d,
+    parted: dict[int, tuple[torch.Tensor, torch.Tensor]],
+    folded: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A 1x1 convolution and the fold of the batch norm behind it; x is normalised and shuffled where a fold is given."""
-    batch, inputs, height, width = x.shape
+    """A 1x1 convolution of [pixels, inputs] and the fold of the batch norm behind it; x is normalised where a fold is
+    given."""
+    pixels, inputs = x.shape
     outputs, groups = conv.out_channels, conv.groups
-    space, tile = height * width, TILE
-    precision = tile["GROUPED" if groups > 1 else "WHOLE"]
-    block_m = min(64 if groups > 1 else 128, max(16, triton.next_power_of_2(outputs // groups)))
-    y = torch.empty((batch, outputs, height, width), device=x.device, dtype=x.dtype)
-    slots = batch * triton.cdiv(space, tile["PIXELS"])
-    parts = torch.empty((3, outputs, slots), device=x.device, dtype=torch.float32)
-    pointwise_kernel[(slots, groups * triton.cdiv(outputs // groups, block_m))](
+    tile = TILE["GROUPED" if groups > 1 else "WHOLE"]
+    first, second = outputs_of_a_program(outputs // groups)
+    y = torch.empty((pixels, outputs), device=x.device, dtype=x.dtype)
+    slots = triton.cdiv(pixels, tile["BLOCK_P"])
+    parts = torch.empty((2, slots, outputs), device=x.device, dtype=torch.float32)
+    high, low = parted[id(conv.weight)]
+    pointwise_kernel[(slots * groups * triton.cdiv(outputs // groups, first + second),)](
         x,
-        conv.weight,
+        high,
+        low,
         x if folded is None else folded,
         y,
         parts,
-        inputs,
-        outputs,
-        SPACE=space,
+        pixels,
+        INPUTS=inputs,
+        OUTPUTS=outputs,
         GROUPS=groups,
-        SHUFFLED=folded is not None,
-        PRECISION=precision,
-        ROUND=precision == "tf32" and x.is_cuda,
-        BLOCK_M=block_m,
-        BLOCK_K=tile["BLOCK_K"],
-        PIXELS=tile["PIXELS"],
-        num_warps=tile["num_warps"],
-        num_stages=tile["num_stages"],
+        FOLDED=folded is not None,
+        EXACT=groups > 1,
+        ROUND=groups > 1 or x.device.type != "cpu",
+        FIRST=first,
+        SECOND=second,
+        **tile,
     )
-    return y, fold(parts, bn, batch * space)
+    return y, fold(parts, bn, pixels, tile["BLOCK_P"])
 
 
 def depthwise(
-    x: torch.Tensor, conv: nn.Conv2d, bn: nn.BatchNorm2d, folded: torch.Tensor
+    x: torch.Tensor,
+    conv: nn.Conv2d,
+    bn: nn.BatchNorm2d,
+    folded: torch.Tensor,
+    height: int,
+    width: int,
+    groups: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A depthwise 3x3 convolution of the normalised ReLU of x, and the fold of the batch norm behind it."""
-    batch, channels, height, width = x.shape
+    """A depthwise 3x3 convolution of the normalised ReLU of x, shuffled, and the fold of the batch norm behind it."""
+    pixels, channels = x.shape
     y = torch.empty_like(x)
-    slots = batch * triton.cdiv(height * width, 1024)
-    parts = torch.empty((3, channels, slots), device=x.device, dtype=torch.float32)
-    depthwise_kernel[(slots, channels)](
-        x, conv.weight, folded, y, parts, channels, HEIGHT=height, WIDTH=width, BLOCK=1024, num_warps=4
+    part = TILE["DEPTHWISE"]
+    slots = triton.cdiv(pixels, part)
+    parts = torch.empty((2, slots, channels), device=x.device, dtype=torch.float32)
+    depthwise_kernel[(slots * triton.cdiv(channels, 64),)](
+        x,
+        conv.weight,
+        folded,
+        y,
+        parts,
+        pixels,
+        HEIGHT=height,
+        WIDTH=width,
+        CHANNELS=channels,
+        GROUPS=groups,
+        BLOCK_P=part,
+        BLOCK_C=64,
+        num_warps=8,
     )
-    return y, fold(parts, bn, batch * height * width)
+    return y, fold(parts, bn, pixels, part, groups)
 
 
 class ShuffleNetUnit(nn.Module):
@@ -283,24 +399,25 @@ class ShuffleNetUnit(nn.Module):
                 nn.BatchNorm2d(out_channels),
             )
 
-    def forward(self, x):
-        y, folded = pointwise(x, self.conv1, self.bn1)
-        y, folded = depthwise(y, self.conv2, self.bn2, folded)
-        y, folded = pointwise(y, self.conv3, self.bn3, folded)
-        short, short_fold = pointwise(x, *self.shortcut) if len(self.shortcut) else (x, folded)
-        batch, channels, height, width = y.shape
+    def forward(self, x, height, width, parted):
+        y, folded = pointwise(x, self.conv1, self.bn1, parted)
+        y, folded = depthwise(y, self.conv2, self.bn2, folded, height, width, self.conv3.groups)
+        y, folded = pointwise(y, self.conv3, self.bn3, parted, folded)
+        short, short_fold = pointwise(x, *self.shortcut, parted) if len(self.shortcut) else (x, folded)
+        pixels, channels = y.shape
         out = torch.empty_like(y)
-        add_kernel[(triton.cdiv(height * width, 1024), batch * channels)](
+        add_kernel[(triton.cdiv(pixels, 64) * triton.cdiv(channels, 64),)](
             y,
             folded,
             short,
             short_fold,
             out,
-            channels,
+            pixels,
+            CHANNELS=channels,
             NORMS=2 if len(self.shortcut) else 1,
-            SPACE=height * width,
-            BLOCK=1024,
-            num_warps=4,
+            BLOCK_P=64,
+            BLOCK_C=64,
+            num_warps=8,
         )
         return out
 
@@ -330,13 +447,21 @@ class Network(nn.Module):
         return nn.Sequential(*units)
 
     def forward(self, x):
-        x = self.maxpool(F.relu(self.bn1(self.conv1(x)))).contiguous()
-        x = self.stage4(self.stage3(self.stage2(x)))
-        y, folded = pointwise(x, self.conv5, self.bn5)
-        batch, channels, height, width = y.shape
+        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
+        batch, channels, height, width = x.shape
+        x = x.permute(0, 2, 3, 1).contiguous().view(-1, channels)
+        convs = [
+            layer for layer in self.modules() if isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)
+        ]
+        parted = split([conv.weight for conv in convs if conv.groups > 1], True)
+        parted |= split([conv.weight for conv in convs if conv.groups == 1], x.device.type != "cpu")
+        for unit in (*self.stage2, *self.stage3, *self.stage4):
+            x = unit(x, height, width, parted)
+        y, folded = pointwise(x, self.conv5, self.bn5, parted)
+        channels = y.shape[1]
         pooled = torch.empty((batch, channels), device=x.device, dtype=x.dtype)
-        mean_kernel[(batch * channels,)](
-            y, folded, pooled, channels, SPACE=height * width, BLOCK=1024, num_warps=4
+        mean_kernel[(batch, triton.cdiv(channels, 32))](
+            y, folded, pooled, height * width, channels, BLOCK_P=64, BLOCK_C=32, num_warps=4
         )
         return self.fc(pooled)
 

@@ -1,11 +1,14 @@
-"""AlexNet with maps that have the channels innermost, as tensor cores want them (TF32, as cuDNN does).
+"""AlexNet with maps that have the channels innermost, as cuDNN convolves fastest (in TF32).
 
-Bias and ReLU happen on the accumulators; pooling is one pass. The linear layers take three fp16 products of numbers
-split into two parts, which keeps the accuracy of fp32; short runs are added up in fp32. Eager PyTorch passes over
-every map for its bias and its ReLU, and multiplies the linear layers without tensor cores.
+The first convolution is a kernel of our own, with bias and ReLU on its accumulators. cuDNN takes the others without
+their biases: pooling adds bias and ReLU to the maximum as it goes, and one pass does where nothing is pooled. The
+linear layers take three fp16 products of numbers split into two parts, which keeps the accuracy of fp32; short runs
+are added up in fp32. Eager PyTorch passes over every map for its bias and its ReLU, lays maps out anew, and multiplies
+the linear layers without tensor cores.
 """
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import nn
@@ -13,9 +16,8 @@ from torch import nn
 DEPTH = 64
 TILE = {
     "first": {"BLOCK_P": 128, "BLOCK_N": 128, "BLOCK_K": 32, "num_warps": 8, "num_stages": 3},
-    "spatial": {"BLOCK_P": 128, "BLOCK_N": 256, "BLOCK_K": 32, "num_warps": 8, "num_stages": 4},
-    "third": {"BLOCK_P": 128, "BLOCK_N": 128, "BLOCK_K": 32, "num_warps": 8, "num_stages": 3},
-    "pool": {"BLOCK_P": 16, "num_warps": 4},
+    "pool": {"BLOCK_P": 8, "num_warps": 4},
+    "relu": {"BLOCK": 2048, "num_warps": 4},
     "linear": {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": 8, "num_warps": 8, "num_stages": 3},
 }
 
@@ -148,59 +150,18 @@ def first_kernel(
 
 
 @triton.jit
-def spatial_kernel(
-    x_ptr,
-    weight_ptr,
-    bias_ptr,
-    out_ptr,
-    pixels,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    OUTS: tl.constexpr,
-    SIZE: tl.constexpr,
-    BLOCK_P: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
-    """A convolution that keeps the size of its maps, which have the channels innermost, with bias and ReLU; weights are
-    (tap, output, input)."""
-    chunks: tl.constexpr = (CHANNELS + BLOCK_K - 1) // BLOCK_K
-    tiles: tl.constexpr = (OUTS + BLOCK_N - 1) // BLOCK_N
-    out = tl.program_id(0) % tiles * BLOCK_N + tl.arange(0, BLOCK_N)
-    pixel = tl.program_id(0) // tiles * BLOCK_P + tl.arange(0, BLOCK_P)
-    sample, place = pixel // (HEIGHT * WIDTH), pixel % (HEIGHT * WIDTH)
-    row, column = place // WIDTH, place % WIDTH
-    center = ((sample * HEIGHT + row) * WIDTH + column) * CHANNELS
-    row = tl.where(pixel < pixels, row, -HEIGHT - SIZE)
-    depth = tl.arange(0, BLOCK_K)
-    y = tl.zeros([BLOCK_P, BLOCK_N], tl.float32)
-    for step in range(SIZE * SIZE * chunks):
-        tap = step // chunks
-        channel = step % chunks * BLOCK_K + depth
-        down, across = tap // SIZE - SIZE // 2, tap % SIZE - SIZE // 2
-        near_row, near_column = row + down, column + across
-        near = (near_row >= 0) & (near_row < HEIGHT) & (near_column >= 0) & (near_column < WIDTH)
-        within = channel < CHANNELS
-        offsets = (center + (down * WIDTH + across) * CHANNELS)[:, None] + channel[None, :]
-        x = tl.load(x_ptr + offsets, mask=near[:, None] & within[None, :], other=0.0)
-        w_mask = (out < OUTS)[:, None] & within[None, :]
-        w = tl.load(
-            weight_ptr + (tap * OUTS + out)[:, None] * CHANNELS + channel[None, :], mask=w_mask, other=0.0
-        )
-        y = tl.dot(x, tl.trans(w), y, input_precision="tf32")
-    y += tl.load(bias_ptr + out, mask=out < OUTS, other=0.0)[None, :]
-    y = tl.where(y < 0.0, 0.0, y)
-    tl.store(
-        out_ptr + pixel[:, None] * OUTS + out[None, :],
-        y,
-        mask=(pixel < pixels)[:, None] & (out < OUTS)[None, :],
-    )
+def bias_relu_kernel(x_ptr, bias_ptr, numbers, channels, BLOCK: tl.constexpr):
+    """Bias and ReLU in place, the channels innermost."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    there = at < numbers
+    x = tl.load(x_ptr + at, mask=there) + tl.load(bias_ptr + at % channels, mask=there)
+    tl.store(x_ptr + at, tl.where(x < 0.0, 0.0, x), mask=there)
 
 
 @triton.jit
 def pool_kernel(
     x_ptr,
+    bias_ptr,
     out_ptr,
     spots,
     HEIGHT: tl.constexpr,
@@ -208,11 +169,12 @@ def pool_kernel(
     CHANNELS: tl.constexpr,
     SIZE: tl.constexpr,
     STRIDE: tl.constexpr,
+    RELU: tl.constexpr,
     FLAT: tl.constexpr,
     BLOCK_P: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Max pooling of maps that have the channels innermost."""
+    """Max pooling of maps that have the channels innermost, or of the ReLU of them and their bias."""
     out_height: tl.constexpr = (HEIGHT - SIZE) // STRIDE + 1
     out_width: tl.constexpr = (WIDTH - SIZE) // STRIDE + 1
     places: tl.constexpr = out_height * out_width
@@ -226,6 +188,9 @@ def pool_kernel(
         offsets = (corner + tap // SIZE * WIDTH + tap % SIZE)[:, None] * CHANNELS + channel[None, :]
         x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
         top = tl.maximum(top, x, propagate_nan=tl.PropagateNan.ALL)
+    if RELU:
+        top += tl.load(bias_ptr + channel, mask=channel < CHANNELS, other=0.0)[None, :]
+        top = tl.where(top < 0.0, 0.0, top)
     if FLAT:
         offsets = (sample * (CHANNELS * places) + place)[:, None] + channel[None, :] * places
     else:
@@ -285,38 +250,33 @@ def first(x: torch.Tensor, conv: nn.Conv2d, tile: dict) -> torch.Tensor:
     return out
 
 
-def spatial(x: torch.Tensor, conv: nn.Conv2d, tile: dict) -> torch.Tensor:
-    """ReLU of the convolution of maps (sample, row, column, channel)."""
-    batch, height, width, channels = x.shape
-    outs, size = conv.out_channels, conv.kernel_size[0]
-    out = torch.empty((batch, height, width, outs), device=x.device, dtype=x.dtype)
-    if max(x.numel(), out.numel()) >= 2**31:
-        raise ValueError("this kernel is written for maps of less than 2^31 numbers")
-    pixels = batch * height * width
-    spatial_kernel[(triton.cdiv(pixels, tile["BLOCK_P"]) * triton.cdiv(outs, tile["BLOCK_N"]),)](
-        x,
-        conv.weight.permute(2, 3, 0, 1).contiguous(),
-        conv.bias,
-        out,
-        pixels,
-        HEIGHT=height,
-        WIDTH=width,
-        CHANNELS=channels,
-        OUTS=outs,
-        SIZE=size,
-        **tile,
+def convolve(x: torch.Tensor, conv: nn.Conv2d) -> torch.Tensor:
+    """The convolution of maps (sample, row, column, channel), without its bias."""
+    weight = conv.weight.contiguous(memory_format=torch.channels_last)
+    y = F.conv2d(x.permute(0, 3, 1, 2), weight, None, conv.stride, conv.padding)
+    return y.permute(0, 2, 3, 1).contiguous()
+
+
+def bias_relu_(x: torch.Tensor, conv: nn.Conv2d) -> torch.Tensor:
+    """Bias and ReLU in place."""
+    bias_relu_kernel[(triton.cdiv(x.numel(), TILE["relu"]["BLOCK"]),)](
+        x, conv.bias, x.numel(), x.shape[-1], **TILE["relu"]
     )
-    return out
+    return x
 
 
-def pool(x: torch.Tensor, layer: nn.MaxPool2d, flat: bool = False) -> torch.Tensor:
-    """Max pooling of maps (sample, row, column, channel); flat lays a sample out as (channel, row, column)."""
+def pool(
+    x: torch.Tensor, layer: nn.MaxPool2d, conv: nn.Conv2d | None = None, flat: bool = False
+) -> torch.Tensor:
+    """Max pooling of maps (sample, row, column, channel), with the bias of a convolution and ReLU where one is given;
+    flat lays a sample out as (channel, row, column)."""
     batch, height, width, channels = x.shape
     out_height, out_width = ((side - layer.kernel_size) // layer.stride + 1 for side in (height, width))
     out = torch.empty((batch, out_height, out_width, channels), device=x.device, dtype=x.dtype)
     spots = batch * out_height * out_width
     pool_kernel[(triton.cdiv(spots, TILE["pool"]["BLOCK_P"]),)](
         x,
+        x if conv is None else conv.bias,
         out,
         spots,
         HEIGHT=height,
@@ -324,6 +284,7 @@ def pool(x: torch.Tensor, layer: nn.MaxPool2d, flat: bool = False) -> torch.Tens
         CHANNELS=channels,
         SIZE=layer.kernel_size,
         STRIDE=layer.stride,
+        RELU=conv is not None,
         FLAT=flat,
         BLOCK=triton.next_power_of_2(channels),
         **TILE["pool"],
@@ -383,10 +344,10 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         x = pool(first(x.contiguous(), self.conv1, TILE["first"]), self.maxpool1)
-        x = pool(spatial(x, self.conv2, TILE["spatial"]), self.maxpool2)
-        x = spatial(x, self.conv3, TILE["third"])
-        x = spatial(x, self.conv4, TILE["third"])
-        x = pool(spatial(x, self.conv5, TILE["spatial"]), self.maxpool3, flat=True)
+        x = pool(convolve(x, self.conv2), self.maxpool2, self.conv2)
+        x = bias_relu_(convolve(x, self.conv3), self.conv3)
+        x = bias_relu_(convolve(x, self.conv4), self.conv4)
+        x = pool(convolve(x, self.conv5), self.maxpool3, self.conv5, flat=True)
         x = linear(x, self.fc1, True)
         x = linear(x, self.fc2, True)
         return linear(x, self.fc3, False)
