@@ -17,6 +17,7 @@ from kernel_evaluator.numerics.allowances import Allowance, moved_by, together
 from kernel_evaluator.problems import variants
 from kernel_evaluator.problems.inputs import PRECISIONS, InputSource
 from kernel_evaluator.problems.problem_set import Problem
+from kernel_evaluator.problems.seeding import seed_all
 
 WEIGHTS_SEED = 101
 _SAMPLE = 1 << 18
@@ -48,14 +49,14 @@ class Examination:
 
     def run(self, inputs: list[Any], seed: int, model: torch.nn.Module | None = None) -> list[torch.Tensor]:
         """Run the model, or another, on copies of the inputs; every tensor that it gives."""
-        torch.manual_seed(seed)
+        seed_all(seed)
         with torch.no_grad():
             given = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
             return list(_leaves((model or self.model)(*given)))
 
     def run_exactly(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
         """Run the model in float64, and round what it gives. Raises where it insists on another type."""
-        torch.manual_seed(seed)
+        seed_all(seed)
         with torch.no_grad():
             return list(_leaves(run_exactly(self.model, inputs, PRECISIONS[self.precision])))
 
